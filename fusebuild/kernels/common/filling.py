@@ -8,7 +8,7 @@ from __future__ import annotations
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product
 
 
-def running_clusters(cluster: int, blocks: int) -> Formula:
+def running_clusters(cluster: int, blocks: Formula) -> Formula:
     """Clusters of so many blocks that surely run at a time where a multiprocessor has ``blocks``, of which one is a
     cluster of its own. All blocks of a cluster are in one GPC, and where those have no whole number of them, some
     multiprocessors stay alone: of the 132 of an H200 as many as 12. Two blocks are on neighbours, of which there are

@@ -8,6 +8,7 @@ from fusebuild.kernels.persistent.resident_view import inner_resident
 from fusebuild.kernels.persistent.sampled_view import inner_sampled
 from fusebuild.kernels.persistent.schedule import check, variants
 from fusebuild.kernels.persistent.split_view import inner_split
+from fusebuild.kernels.persistent.staged_view import inner_staged
 from fusebuild.kernels.persistent.threaded_view import inner_threaded
 from fusebuild.kernels.persistent.tiled_view import inner_tiled
 from fusebuild.kernels.persistent.view import inner_persistent
@@ -25,5 +26,6 @@ FAMILY = Family(
         "inner_edged_tiles": inner_edged_tiles,
         "inner_threaded": inner_threaded,
         "inner_split": inner_split,
+        "inner_staged": inner_staged,
     },
 )

@@ -45,11 +45,11 @@ from fusebuild.kernels.common.rows import (
     has_lambdas,
     next_power_of_two,
 )
-from fusebuild.kernels.common.spec import VariantSpec, formula_parameter, reductions
+from fusebuild.kernels.common.spec import VariantSpec, formula_parameter
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.common.tickets import TicketCounters
 from fusebuild.kernels.persistent.budgets import LONG_ROWS, WALKED_ROWS
-from fusebuild.kernels.persistent.way import RowTask, Way, vectors_cross
+from fusebuild.kernels.persistent.way import RowTask, Way, parts_of, stages, vectors_cross
 
 RESIDENT_ROW_BYTES = 256 * 1024
 """Bytes of a row's inputs from which blocks stay: most rows that are shorter are faster without."""
@@ -363,8 +363,7 @@ class LongRowsWay(Way):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """The parts of each reduction's partial results: one, or as many as a lambda's state."""
-        return tuple(len(self.task.fusion.exprs[index].outputs) for index in reductions(self.task))
+        return parts_of(self.task)
 
     def shares(self) -> Iterator[Share]:
         """What blocks may have: of rows without edges, which are very long, two or one of the largest on a
@@ -527,6 +526,7 @@ class Edged(LongRowsWay):
         if rows is None or (isinstance(self.columns, int) and self.columns <= EDGED_COLUMNS):
             return ()
         has_own = self.size > (EDGED_COLUMNS if self.size % self.vec else EDGED_RUNGS[-1])
+        has_own = has_own and not (stages(self) and self.size > self.edged_rungs[-1])
         own = rows if has_own else replace(rows, size=EDGED_RUNGS[0])
         guard = (*self.odd_guard, self.longer_than_tiles)
         found = own.climbed(rows.edged_rungs, lambda each: each.by(each.rung_name("edged", own.size), guard))
@@ -536,8 +536,10 @@ class Edged(LongRowsWay):
 
     @property
     def edged_rungs(self) -> tuple[int, ...]:
-        """The ladder. What stays of samples is so much that blocks of the longest rows but one have room for less."""
-        return SAMPLED_RUNGS if self.of_samples else EDGED_RUNGS
+        """The ladder. What stays of samples is so much that blocks of the longest rows but one have room for less. The
+        last step is none where shared memory has such rows."""
+        rungs = SAMPLED_RUNGS if self.of_samples else EDGED_RUNGS
+        return rungs[:-1] if stages(self) else rungs
 
     @property
     def longer_than_tiles(self) -> Formula:

@@ -24,6 +24,7 @@ from fusebuild.kernels.persistent import (
     registers,
     short_rows,
     split_rows,
+    staged_rows,
     threaded,
     tiled,
 )
@@ -37,6 +38,7 @@ WAYS: tuple[type[Way], ...] = (
     cluster.Cluster,  # longer rows, in the registers of a cluster of blocks
     edged_tiles.EdgedTiles,  # short odd ones of a known length: many in shared memory, read by aligned vectors
     long_rows.Edged,  # those of any length, by aligned vectors and the elements beside those
+    staged_rows.Staged,  # longer ones of several axes, in the shared memory of a cluster
     split_rows.Split,  # those of several axes that no cluster keeps, in parts
     beyond_registers.Shared,  # rows in the shared memory of one block
     # Rows whose length is no multiple of a vector's:

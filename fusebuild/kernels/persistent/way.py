@@ -12,7 +12,7 @@ from fusebuild.ir.formula import Formula, known_value, product, symbols, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.planner import Planner
-from fusebuild.kernels.common.rows import RowChoice, RowThreads, blocks_wanted, next_power_of_two
+from fusebuild.kernels.common.rows import WARP, RowChoice, RowThreads, blocks_wanted, fits_exchange, next_power_of_two
 from fusebuild.kernels.common.spec import (
     KernelParameter,
     KnownSizes,
@@ -21,10 +21,14 @@ from fusebuild.kernels.common.spec import (
     fits_int32,
     hint,
     kernel_parameters,
+    reductions,
 )
 
 BLOCKS_AT_A_TIME = 2
 """Blocks of long rows that a multiprocessor has room for, at least."""
+
+STAGED_THREADS = 512
+"""Threads of the blocks that have a row in their shared memory."""
 
 
 class RowsHeuristics(Protocol):
@@ -268,6 +272,20 @@ def vectors_cross(task: Task, domain: AxisDomain) -> bool:
     along = {fid for fid, access in domain.accesses.items() if domain.inner in access.axes}
     asks = any(expr.op in ("iota", "linear_index") for expr in task.steps)
     return len(domain.reduced) > 1 and along == {*domain.flat} and not asks
+
+
+def parts_of(task: Task) -> tuple[int, ...]:
+    """The parts of each reduction's partial results: one, or as many as a lambda's state."""
+    return tuple(len(task.fusion.exprs[index].outputs) for index in reductions(task))
+
+
+def stages(rows: RowTask) -> bool:
+    """Whether the shared memory of clusters has ``rows`` that vectors cross: something of them is kept, of which a
+    vector is copied by words, and partial results are small enough to be exchanged."""
+    are_words = all(rows.vec * rows.bytes_of([fid]) >= 4 for fid in rows.cached)
+    fits = fits_exchange(rows.target.cluster * STAGED_THREADS // WARP, max(parts_of(rows.task)))
+    has_room = rows.target.cluster > 1 and rows.vec > 1 and bool(rows.cached)
+    return rows.crosses and has_room and are_words and fits
 
 
 def row_choice(threads: RowThreads) -> RowChoice:

@@ -30,6 +30,7 @@
 #include "fusebuild/row_results.cuh"
 #include "fusebuild/scan.cuh"
 #include "fusebuild/shifted.cuh"
+#include "fusebuild/staged.cuh"
 #include "fusebuild/staying.cuh"
 #include "fusebuild/stepping.cuh"
 #include "fusebuild/strips.cuh"

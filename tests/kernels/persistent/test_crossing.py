@@ -80,8 +80,10 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ((2, 1, 1, 541), "edged"),
         ((2, 1, 1856, 1), "edged"),
         ((1, 2, 257, 131), "edged"),
-        ((2, 1, 300, 901), "split"),
-        ((1, 3, 3, 90_001), "split"),
+        ((2, 1, 300, 901), "staged"),
+        ((1, 3, 3, 90_001), "staged"),
+        ((1, 2, 3, 294_913), "split"),
+        ((1, 1, 901, 1009), "split"),
     ],
 )
 def test_rows_of_several_axes_of_any_length(artifacts: Path, shape: tuple[int, ...], variant: str) -> None:
@@ -111,7 +113,7 @@ def test_what_runs_of_the_innermost_axis_share_is_theirs_alone(
     mean = (x.double() * z * u.double()).mean((1, 2, 3), keepdim=True)
     y = plan(x, w, u, z)
     torch.testing.assert_close(y.double(), (x.double() - mean) * w + u.double(), rtol=2e-2, atol=2e-2)
-    assert chosen(plan, x, w, u, z).startswith(("edged", "split"))
+    assert chosen(plan, x, w, u, z).startswith(("edged", "staged"))
 
 
 def test_no_rows_are_no_work(artifacts: Path) -> None:
@@ -156,19 +158,49 @@ def test_a_sum_and_the_squares_around_what_follows_from_it_take_one_sweep(body: 
     assert len(split.launches) == sweeps
 
 
-def test_moments_of_elements_far_from_zero_are_as_exact_as_sums_around_their_mean(artifacts: Path) -> None:
-    shape = (1, 2, 40, 8001)
+@pytest.mark.parametrize("way", ["staged", "split"])
+def test_moments_of_elements_far_from_zero_are_as_exact_as_sums_around_their_mean(artifacts: Path, way: str) -> None:
+    shape = (1, 2, 40, 8001) if way == "staged" else (1, 1, 120, 8001)
     x = (torch.randn(shape, generator=torch.Generator().manual_seed(5)) + 300).bfloat16()
     plan = load(artifacts / "groups.fuse", target="host")
-    inputs = x, torch.ones(2, 40, 1).bfloat16(), torch.zeros(1, 40, 1)
-    assert chosen(plan, *inputs).startswith("split")
+    inputs = x, torch.ones(*shape[1:3], 1).bfloat16(), torch.zeros(1, shape[2], 1)
+    assert chosen(plan, *inputs).startswith(way)
     torch.testing.assert_close(plan(*inputs)[1].double(), groups(*inputs)[1], rtol=1e-4, atol=1e-5)
 
 
-def test_rows_are_kept_up_to_262144_elements() -> None:
+def test_rows_are_kept_up_to_what_shared_memory_of_a_cluster_holds() -> None:
     guards = {name: variant.guard for name, variant in of_groups().items()}
     assert not [name for name in guards if "vec1" in name]
-    assert ("le", ("mul", "K", "P"), 262_159) in guards["edged262144_vec8_int32"]
+    assert ("le", ("mul", "K", "P"), 27 * 8 * 512 * 8) in guards["staged_vec8_int32"]
+    assert "edged262144_vec8_int32" not in guards
+
+
+@pytest.mark.parametrize(("columns", "blocks"), [(200_000, 2), (425_984, 2), (425_985, 1), (884_736, 1)])
+@pytest.mark.parametrize("rows", [1, 29, 1000])
+def test_clusters_walk_rows_in_as_much_shared_memory_as_there_is(columns: int, blocks: int, rows: int) -> None:
+    staged = of_groups()["staged_vec8_int32"]
+    (launch,) = staged.launches
+    sizes = {"N": rows, "G": 1, "K": 1, "P": columns, MULTIPROCESSORS: 132}
+    shared = evaluate(launch.shared_bytes, sizes)
+    assert 2 * columns <= 8 * shared
+    assert blocks * shared < SM_90.shared_bytes
+    assert evaluate(launch.grid[0], sizes) == 8 * min(rows, 15 * blocks)
+
+
+@pytest.mark.parametrize("shape", [(7, 1, 3, 87_383), (5, 1, 90_001, 3), (3, 2, 4, 70_000)])
+def test_a_cluster_walks_rows_that_begin_anywhere(
+    artifacts: Path, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]
+) -> None:
+    monkeypatch.setenv("FUSEBUILD_MULTIPROCESSORS", "1")
+    generator = torch.Generator().manual_seed(sum(shape))
+    x = torch.randn(shape, generator=generator).bfloat16()
+    w = torch.randn(shape[1], shape[2], 1, generator=generator).bfloat16()
+    b = torch.randn(1, shape[2], 1, generator=generator)
+    plan = load(artifacts / "groups.fuse", target="host")
+    assert chosen(plan, x, w, b).startswith("staged")
+    (y, s), (wanted, spread) = plan(x, w, b), groups(x, w, b)
+    torch.testing.assert_close(y.double(), wanted, rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(s.double(), spread, rtol=1e-4, atol=1e-5)
 
 
 def test_what_asks_where_it_is_crosses_nothing() -> None:
@@ -176,7 +208,8 @@ def test_what_asks_where_it_is_crosses_nothing() -> None:
     body = place + "y = x - sum(x * cast(i, float), dims=[1, 2], keepdim=True)"
     task = whole({"x": "bfloat16[N, K, P]"}, body, {"y": "bfloat16"})
     found = PERSISTENT.schedule(task, SM_90, {"N": 64, "K": 8, "P": 1024})
-    assert not [variant.name for variant in found if variant.name.startswith(("edged", "tiled", "split"))]
+    names = [variant.name for variant in found]
+    assert not [name for name in names if name.startswith(("edged", "tiled", "staged", "split"))]
 
 
 @pytest.mark.parametrize(
