@@ -18,16 +18,30 @@ struct Pieces {
       : first(first), left((first + 1) * static_cast<Index>(size) - col), size(static_cast<Index>(size)) {}
 
   // Calls visit(piece, from) for each of them, in order: the vector's elements from number `from` on are of
-  // that piece or of a later one. The first two visits take no branch, so that what they load is on its way
-  // together; where the vector has but one piece, the second is of it again, from no element of the vector
-  // on.
+  // that piece or of a later one. Where pieces are so short that there may be more than three, that is done
+  // for each element. What visits load is on its way together.
   template <typename Visit>
   FUSEBUILD_DEVICE void each(const Visit& visit) const {
-    visit(first, Index(0));
-    Index piece = left < N ? first + 1 : first;
-    visit(piece, left);
-    FUSEBUILD_UNROLL_BY(1)
-    for (Index from = left + size; from < N; from += size) visit(++piece, from);
+    if (size < N / 2) {
+      each_element(visit);
+    } else {
+      visit(first, Index(0));
+      visit(left < N ? first + 1 : first, left);
+      if (left + size < N) visit(first + 2, left + size);
+    }
+  }
+
+ private:
+  template <typename Visit>
+  FUSEBUILD_DEVICE void each_element(const Visit& visit) const {
+    Index piece = first, rest = left;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) {
+      visit(piece, Index(k));
+      const bool ends = --rest == 0;
+      piece += ends ? 1 : 0;
+      rest = ends ? size : rest;
+    }
   }
 };
 
