@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fusebuild.ir.formula import Formula, product, simplified, total
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, total
 
 LADDER = (3, 8, 16, 64, 128, 256, 512)
 """Vectors of a row above which two threads share it, four, eight and so on. Up to 32 need no barrier to meet. Those of
 short rows have few vectors, so that those of a warp read what lies side by side; those of long rows have about eight,
 since to combine their results takes time."""
+FEW_ELEMENTS, TIMES_OF_FEW = 4096, 4
+"""Elements for each multiprocessor up to which a row has the threads of one that is so many times as long: all vectors
+are on their way at once, so that the time of a call is what a thread does with its own, one after another."""
 TILE_PLACES, TILE_LADDER = 64, (16, 32, 64, 128)
 """Elements of a row in shared memory above which two threads share it, four and so on, where each has so many places;
 where rows are many, as many as there are places for."""
@@ -18,6 +21,13 @@ MANY_ROWS = 16384
 """Rungs that are twice as long for so many rows: to combine what threads have of a row costs the more the more there
 are. (On an H100, argmax of 92375 rows of 723 columns: 0.74 of a copy's bandwidth with 16 threads, 0.85 with 8; welford
 of 105651 rows of 745: 0.85 and 0.91.)"""
+
+
+def scaled_to_few(rows: Formula, columns: Formula) -> Formula:
+    """The elements that decide how many threads share a row of ``columns`` by vectors: more where all ``rows`` together
+    have few."""
+    are_few: Formula = ("le", product([rows, columns]), product([FEW_ELEMENTS, MULTIPROCESSORS]))
+    return product([columns, total([1, product([TIMES_OF_FEW - 1, are_few])])])
 
 
 def per_row(columns: Formula, rungs: Sequence[Formula]) -> Formula:

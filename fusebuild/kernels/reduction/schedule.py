@@ -77,6 +77,7 @@ from fusebuild.kernels.reduction.row_threads import (
     row_shift,
     rungs_of_tiles,
     rungs_of_vectors,
+    scaled_to_few,
 )
 from fusebuild.kernels.reduction.tiles import (
     LONGEST_TILED,
@@ -364,9 +365,9 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     rows, columns = domain.points(domain.kept), _padded(planner, vec) if in_pieces else domain.points(domain.reduced)
     proposal = InnerChoice(threads=ROW_THREADS, unroll=8, blocks=ROW_BLOCKS, min_blocks=4)
     choice = decide(way, proposal, planner.tuned, partial(_check, task=planner.task, target=planner.target))
-    is_large: Formula = ("ge", rows, MANY_ROWS)
-    rungs = rungs_of_vectors(vec, choice.threads, is_large)
-    grid = simplified(("ceil_div", product([rows, per_row(columns, rungs)]), choice.threads))
+    rungs = rungs_of_vectors(vec, choice.threads, ("ge", rows, MANY_ROWS))
+    length = scaled_to_few(rows, columns)
+    grid = simplified(("ceil_div", product([rows, per_row(length, rungs)]), choice.threads))
     turn = choice.threads * choice.unroll * vec
     splits = _splits(rows, rows, _turns(columns, turn), choice.blocks)
     heuristics = InnerHeuristics(
@@ -374,7 +375,7 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
         tile=_tile(planner, choice.threads) if index == "int64_t" else None,
     )  # fmt: skip
     own = (
-        call_parameter("row_shift", row_shift(columns, rungs), "of the threads that share a row"),
+        call_parameter("row_shift", row_shift(length, rungs), "of the threads that share a row"),
         formula_parameter("tile_turns", 0, "rows of a tile that a thread takes one after another"),
     )
     kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors, splits, own)
