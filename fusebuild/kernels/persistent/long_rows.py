@@ -72,7 +72,7 @@ EDGED_RUNGS = (2048, 8192, 32768, 131072, 262144)
 """Elements of the longest rows with edges of a kernel of its own. A row of a quarter of them still has enough bytes on
 their way."""
 
-SAMPLED_RUNGS = (2048, 8192, 16384, 32768, 98304, 262144)
+SAMPLED_RUNGS = (2048, 8192, 16384, 32768, 98304, 196608)
 """The same where inputs differ from sample to sample: shared memory for longer rows is room for fewer of them."""
 
 BLOCK_THREADS = (32, 64, 128, 256, 512)

@@ -5,12 +5,15 @@ them is its own: no barrier is needed before it reads from shared memory what it
 
 Where rows have any length, a thread's vectors begin at the first column that lies aligned, and hold whole rows but for
 a few elements before the first vector and after the last one. Each of these is a thread's own, too.
+
+Where blocks do not stay, what rows share is loaded **ahead** of the last sweep, which is the only one that takes it: a
+thread's first vector and its element with the row, each further vector while the one before it is stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, replace
 
 from fusebuild.kernels.common.dynamic_shared import arrays_of, places_in_shared
 from fusebuild.kernels.common.lambdas import combined, folded
@@ -18,6 +21,7 @@ from fusebuild.kernels.common.rows import by_level
 from fusebuild.kernels.common.rows_view import Rows, reduction_in_cluster, rows_by_pieces
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Group
+from fusebuild.kernels.common.sweeps import last_sweep
 from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, accumulate, accumulators, join, make_view
 from fusebuild.kernels.persistent.edges import Edge
 from fusebuild.kernels.persistent.long_rows import ResidentHeuristics, shared_by_some
@@ -26,13 +30,26 @@ from fusebuild.kernels.persistent.view import LOOKED_UP
 VECTOR = "start + c * kStep"
 """The column of a thread's vector: what is the thread's own, and what is a number once loops are unrolled."""
 
+NEXT_AHEAD = "load_ahead(c + 1);"
+"""What the last sweep does before it takes vector ``c``, where some inputs are loaded ahead of it."""
+
 
 def inner_resident(spec: KernelSpec) -> KernelView:
-    assert isinstance(spec.heuristics, ResidentHeuristics)
-    rows = rows_by_pieces(spec)
-    edge = Edge(spec, rows, (*spec.heuristics.cached, *spec.heuristics.resident))
-    walk = Walk(heuristics=spec.heuristics, rows=rows, edge=edge, staying=spec.heuristics.resident)
+    heuristics = spec.heuristics
+    assert isinstance(heuristics, ResidentHeuristics)
+    rows, ahead = rows_by_pieces(spec), _ahead(spec, heuristics)
+    edge = Edge(spec, rows, (*heuristics.cached, *heuristics.resident, *ahead))
+    walk = Walk(heuristics=heuristics, rows=rows, edge=edge, staying=heuristics.resident, ahead=ahead)
     return walk.view(spec, {*walk.there}, (walk.stays(),))
+
+
+def _ahead(spec: KernelSpec, heuristics: ResidentHeuristics) -> tuple[int, ...]:
+    """Inputs that rows with edges share, all of them or some, where their blocks do not stay, and that the last sweep
+    takes."""
+    if heuristics.walkers or not heuristics.has_edges:
+        return ()
+    read = last_sweep(spec.task, spec.domain, heuristics.cached, ()).inputs
+    return tuple(fid for fid in read if fid not in spec.domain.flat)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +63,9 @@ class Walk:
     staying: tuple[int, ...]
     places: str = "kThreadsPerRow"
     """Those of a vector of each thread in shared memory."""
+
+    ahead: tuple[int, ...] = ()
+    """Inputs that are loaded ahead of the last sweep."""
 
     def view(self, spec: KernelSpec, fetched: Set[int], lifetimes: tuple[Lifetime, ...]) -> KernelView:
         """The view of the kernel, whose rows have no base of ``fetched`` inputs."""
@@ -69,6 +89,7 @@ class Walk:
                 arrays=self.arrays("c", "e{}") if self.heuristics.ahead else (),
             ),
             extents=rows.extents,
+            ahead=self.loads_ahead(),
         )  # fmt: skip
 
     def waiting(self, sweeps: Sequence[Sweep]) -> tuple[Sweep, ...]:
@@ -116,18 +137,41 @@ class Walk:
         """The sweep that stores ``outputs``, which change along the row."""
         vectors = [fid for fid in outputs if self.rows.body.is_vector(fid)]
         stores = self.rows.stores_of(outputs, {fid: f"fb::store(r{fid} + {VECTOR}, o{fid});" for fid in vectors})
-        return join(self._sweep(outputs), stores), self.edge.storing(outputs)
+        sweep = join(self._sweep(outputs, self._vector_ahead), stores)
+        if self.ahead:
+            sweep = replace(sweep, loads=(NEXT_AHEAD, *sweep.loads))
+        return sweep, self.edge.storing(outputs)
 
-    def _sweep(self, targets: Sequence[int]) -> Sweep:
+    def loads_ahead(self) -> Sweep:
+        """Loads of what is loaded ahead of the last sweep: a vector of each at a time, and the element beside them."""
+        body = self.rows.body
+        return Sweep(
+            arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kChunks];" for fid in self.ahead),
+            loads=tuple(f"p{fid}[c] = fb::pack({self._cut(fid, f'r{fid} + col')});" for fid in self.ahead),
+            accumulators=self.edge.declarations(self.ahead),
+            element=tuple(f"e{fid} = r{fid}[edge];" for fid in self.ahead),
+        )
+
+    def _sweep(self, targets: Sequence[int], loads: Callable[[int], Lines] | None = None) -> Sweep:
         """One sweep over a thread's vectors that computes ``targets``."""
-        return self.rows.sweep(targets, self.rows.of_rows, self._vector)
+        return self.rows.sweep(targets, self.rows.of_rows, loads or self._vector)
+
+    def _cut(self, fid: int, address: str) -> str:
+        """The call that cuts a vector at ``address`` out of input ``fid``, which rows share."""
+        begins_anywhere = fid in shared_by_some(self.rows.body.task, self.rows.body.domain)
+        return (
+            f"fb::load_cut_anywhere<kVec>({address})"
+            if begins_anywhere
+            else f"fb::load_cut<kVec>({address}, edges.before)"
+        )
+
+    def _vector_ahead(self, fid: int) -> Lines:
+        return (self.rows.vector(fid, f"fb::unpack(p{fid}[c])"),) if fid in self.ahead else self._vector(fid)
 
     def _vector(self, fid: int) -> Lines:
         source = f"fb::load<kVec>(r{fid} + {VECTOR})"
         if self.heuristics.has_edges and fid not in self.rows.body.domain.flat:
-            begins_anywhere = fid in shared_by_some(self.rows.body.task, self.rows.body.domain)
-            call = "fb::load_cut_anywhere<kVec>({})" if begins_anywhere else "fb::load_cut<kVec>({}, edges.before)"
-            source = call.format(f"r{fid} + {VECTOR}")
+            source = self._cut(fid, f"r{fid} + {VECTOR}")
         if fid in self.heuristics.cached:
             source = f"fb::unpack(c{fid}[c])"
         elif fid in self.staying:

@@ -24,8 +24,8 @@ from fusebuild.kernels.common.spec import (
     reductions,
 )
 
-BLOCKS_AT_A_TIME = 2
-"""Blocks of long rows that a multiprocessor has room for, at least."""
+BLOCKS_AT_A_TIME, THREADS_AT_A_TIME = 2, 512
+"""Blocks of long rows that a multiprocessor has room for, at least, and threads of those: small blocks may be more."""
 
 STAGED_THREADS = 512
 """Threads of the blocks that have a row in their shared memory."""
@@ -47,6 +47,14 @@ class InCluster(Protocol):
 
     @property
     def cluster(self) -> int: ...
+
+
+@runtime_checkable
+class Walked(Protocol):
+    """How many clusters have all rows: none where each row has one of its own."""
+
+    @property
+    def walkers(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,12 +218,13 @@ class Way(RowTask, ABC):
         known = self.known_columns
         is_taken = known is not None and not (self.FOR_ODD_ROWS and known % self.vec == 0)
         holding = [each for each in variants if is_taken and _longest(each) >= (known or 0)]
-        steps = ((variant, blocks_of_row(longer)) for variant, longer in pairwise(variants))
+        steps = (
+            (variant, rows_at_a_time(longer, self.target.multiprocessors)) for variant, longer in pairwise(variants)
+        )
         left = (step[0] if step[0] in holding[:1] else self._but_for_few(*step) for step in steps)
         return (*left, *variants[-1:])
 
-    def _but_for_few(self, variant: VariantSpec, blocks: int) -> VariantSpec:
-        few = BLOCKS_AT_A_TIME * self.target.multiprocessors // blocks
+    def _but_for_few(self, variant: VariantSpec, few: int) -> VariantSpec:
         times = total([1, ("le", self.rows, few), product([2, ("le", self.rows, few // 2)])])
         fits: Formula = ("le", product([times, self.columns]), _longest(variant))
         return replace(variant, guard=(*variant.guard[:-1], fits))
@@ -259,11 +268,13 @@ def _longest(variant: VariantSpec) -> int:
     return int(str(fits[2]))
 
 
-def blocks_of_row(variant: VariantSpec) -> int:
-    """The blocks that have a row together."""
-    heuristics = variant.launches[-1].kernel.heuristics
+def rows_at_a_time(variant: VariantSpec, multiprocessors: int) -> int:
+    """The rows of a step of a ladder whose blocks all run at a time."""
+    (threads, _, _), heuristics = variant.launches[-1].block, variant.launches[-1].kernel.heuristics
+    assert isinstance(threads, int)
     assert isinstance(heuristics, InCluster)
-    return heuristics.cluster
+    few = max(BLOCKS_AT_A_TIME, THREADS_AT_A_TIME // threads) * multiprocessors // heuristics.cluster
+    return min(few, heuristics.walkers) if isinstance(heuristics, Walked) and heuristics.walkers else few
 
 
 def vectors_cross(task: Task, domain: AxisDomain) -> bool:

@@ -14,6 +14,7 @@ from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.filling import running_clusters
 from fusebuild.kernels.common.rows import CLUSTER_BUFFER_BYTES, fits_exchange
 from fusebuild.kernels.common.spec import VariantSpec, axis_domain
+from fusebuild.kernels.common.view import KernelView, Sweep
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT
 from fusebuild.kernels.persistent.long_rows import (
     EDGED_COLUMNS,
@@ -29,6 +30,7 @@ from fusebuild.kernels.persistent.long_rows import (
     shared_by_rows,
     shared_by_some,
 )
+from fusebuild.kernels.persistent.resident_view import inner_resident
 from fusebuild.target.table import TARGETS, Target
 from support.places import TEMPLATES
 from support.small_recipes import whole
@@ -150,7 +152,9 @@ class TestEdgedRows:
         """Each takes rows of half the length that it holds, or a quarter, where all blocks of the next one run."""
         found = [*walked(SOFTMAX, 4096).values()]
         for shorter, longer in pairwise(found):
-            few, held = 2 * 132 // heuristics_of(longer).cluster, longest(shorter)
+            found_of = heuristics_of(longer)
+            at_a_time = max(2, 512 // found_of.threads.per_row)  # small blocks of a multiprocessor are more
+            few, held = at_a_time * 132 // found_of.cluster, longest(shorter)
             for rows, most in ((few // 2, held // 4), (few // 2 + 1, held // 2), (few, held // 2), (few + 1, held)):
                 fits = [evaluate(shorter.guard[-1], {"M": rows, "N": columns}) for columns in (most, most + 1)]
                 assert fits == [1, 0]
@@ -311,10 +315,11 @@ class TestSamples:
             assert ("aligned", 2, 16) in variant.guard
         assert len(found) == len(SAMPLED_RUNGS) + 1
 
-    @pytest.mark.parametrize("columns", [8192, 32768, 50257, 98304])
+    @pytest.mark.parametrize("columns", [8192, 32768, 50257, 98304, 131073, 196608])
     @pytest.mark.parametrize("name", ["sm_90", "sm_100"])
     def test_are_walked_by_blocks_that_keep_what_a_sample_shares(self, columns: int, name: str) -> None:
-        """As many walkers as run at a time, wherever rows begin, without tickets; two blocks on a multiprocessor."""
+        """As many walkers as run at a time, wherever rows begin, without tickets; two blocks on a multiprocessor, or of
+        the longest rows one."""
         target = TARGETS[name]
         found = walked(whole(SAMPLES, MODULATED, {"y": "bfloat16"}), 4096, target).values()
         variant = next(each for each in found if longest(each) >= columns)
@@ -324,14 +329,14 @@ class TestSamples:
         assert launch.kernel.template == "inner_sampled"
         assert launch.shared_bytes == (heuristics.threads.per_row + 1) * heuristics.chunks * 8 * 4
         blocks = launch.kernel.min_blocks
-        assert blocks >= 2
+        assert blocks >= 2 or columns > SAMPLED_RUNGS[-2]
         running = running_clusters(heuristics.cluster, blocks)
         assert heuristics.walkers == evaluate(running, {MULTIPROCESSORS: target.multiprocessors})
 
-    def test_are_not_walked_where_a_warp_has_them_or_shared_memory_does_not_hold_what_they_share(self) -> None:
+    def test_are_not_walked_where_a_warp_has_them(self) -> None:
         found = walked(whole(SAMPLES, MODULATED, {"y": "bfloat16"}), 4096)
         walkers = {longest(variant): heuristics_of(variant).walkers for variant in found.values()}
-        assert walkers[SAMPLED_RUNGS[0] + 23] == walkers[SAMPLED_RUNGS[-1] + 23] == 0
+        assert [longest for longest, number in walkers.items() if not number] == [SAMPLED_RUNGS[0] + 23]
 
     def test_take_rows_of_whole_vectors_that_one_block_does_not_keep(self) -> None:
         found = [each.name for each in PERSISTENT.schedule(whole(SAMPLES, MODULATED, {"y": "bfloat16"}), SM_90, {}, {})]
@@ -342,6 +347,31 @@ class TestSamples:
     def test_of_any_length_are_not_read_again(self, columns: int) -> None:
         task = whole(SAMPLES, MODULATED, {"y": "bfloat16"})
         assert any(longest(variant) >= columns for variant in walked(task, 4096).values())
+
+
+class TestLoadedAhead:
+    """What rows with edges share, where their blocks do not stay."""
+
+    def view(self, body: str, columns: int) -> KernelView:
+        inputs = {**X, "w": "bfloat16[N]", "b": "bfloat16[N]"}
+        _, variant = own(whole(inputs, body, {"y": "bfloat16"}), columns)
+        return inner_resident(variant.launches[-1].kernel)
+
+    def test_is_what_the_last_sweep_takes(self) -> None:
+        """A vector while the one before it is stored, and an element with the row."""
+        view = self.view(NORM_BODY, 5003)
+        loaded = [re.sub(r" = .*", "", line) for line in (*view.ahead.loads, *view.ahead.element)]
+        assert loaded == ["p1[c]", "p2[c]", "e1", "e2"]
+        assert [sweep.loads[0] == "load_ahead(c + 1);" for sweep in view.sweeps] == [False, False, True]
+        assert not any("r1" in line or "r2" in line for sweep in view.sweeps for line in sweep.loads)
+
+    def test_is_not_what_a_reduction_takes(self) -> None:
+        view = self.view("y = x * sum(x * w, dims=[1], keepdim=True) + b", 5003)
+        assert [re.sub(r" = .*", "", line) for line in view.ahead.loads] == ["p2[c]"]
+        assert any("r1 + start" in line for line in view.sweeps[0].loads)
+
+    def test_is_nothing_where_it_stays(self) -> None:
+        assert self.view(NORM_BODY, 33001).ahead == Sweep()
 
 
 class TestChoices:
