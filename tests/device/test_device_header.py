@@ -469,9 +469,9 @@ def run_again(**environment: str) -> None:
             "test_device_math.py",
             "test_device_partition.py",
             "test_device_random.py",
-            "test_device_realigned.py",
             "test_device_row_results.py",
             "test_device_shifted.py",
+            "test_device_striped.py",
             "test_device_warp_tiles.py",
         )
     ]

@@ -136,7 +136,7 @@ def check_ways(run: set[Kind]) -> None:
     assert rows == {"sized", *tiled, *(f"inner_persistent {way}" for way in ways), *walked}
     both = {name.split()[-1] for scheduler, name in run if scheduler == "inner_outer_persistent"}
     assert both == {"sized", "tiled_vecN_int32", "tiled_scalar_int32",
-                    "registersN_vecN_int32", "registersN_vec1_int32", "realignedN_vecN_int32", "shiftedN_vecN_int32",
+                    "registersN_vecN_int32", "registersN_vec1_int32", "stripedN_vecN_int32", "shiftedN_vecN_int32",
                     "staged1_N_vecN_int32", "stagedN_N_vecN_int32", "sharedN_vecN_int32", "shared_vecN_int32",
                     "scratch_vecN_int64", "scratch_scalar_int64"}  # fmt: skip
     assert {name for scheduler, name in run if scheduler in ("pointwise", "transpose")} == {

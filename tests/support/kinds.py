@@ -9,8 +9,8 @@ from fusebuild.artifact.plan import PlanSegment, Variant
 from fusebuild.ir.formula import Formula, evaluate
 
 SIZED = re.compile(
-    r"^(?:(?!(?:registers|realigned|shared|shifted|staged|cluster|resident|edged)\d+_|rows_vec)[A-Za-z_]\w*?\d+_)+?"
-    r"(?=registers|realigned|staged|cluster|resident|edged|shared|tiled|threaded|shifted|reread|rows|scratch|vec|scalar)"
+    r"^(?:(?!(?:registers|striped|shared|shifted|staged|cluster|resident|edged)\d+_|rows_vec)[A-Za-z_]\w*?\d+_)+?"
+    r"(?=registers|striped|staged|cluster|resident|edged|shared|tiled|threaded|shifted|reread|rows|scratch|vec|scalar)"
 )
 """What stands before the name of a variant for sizes that a recipe names: ``N768_``."""
 
@@ -22,7 +22,7 @@ Kind = tuple[str, str]
 def kind_of(segment: PlanSegment, variant: Variant) -> Kind:
     templates = dict.fromkeys(launch.kernel.rsplit("_", 1)[0] for launch in variant.launches)
     name = SIZED.sub("", variant.name, count=1)
-    counted = r"(vec|registers|realigned|shared|shifted|staged|cluster|resident|edged|split|_)(\d+)"
+    counted = r"(vec|registers|striped|shared|shifted|staged|cluster|resident|edged|split|_)(\d+)"
     name = re.sub(counted, lambda match: match[1] + ("1" if match[2] == "1" else "N"), name)
     return segment.scheduler, " ".join([*templates, name])
 

@@ -12,12 +12,6 @@ registers then that the next one is as fast. (H100, adaln's backward pass, 8 x 4
 next.)"""
 ALONE = 12288
 """One more, of the longest rows that a block can own, where no blocks share rows."""
-REALIGNED_RUNGS = (256, 512, 1024, 2048, 4096, 16384, 131072)
-"""The same of rows that are no multiples of a vector, and are realigned: each takes a warp at least. Those of more than
-4096 wait in shared memory. (H100, adaln's backward pass, 17 x 537 x 10055: 0.24 of a copy's bandwidth with
-accumulators in scratch, 0.45 where two blocks share a row.)"""
-LONGEST_OF_BLOCK = 4096
-"""Elements of such rows beyond which blocks share them."""
 LONGER_THAN_TILED = 256
 """Elements of the longest rung that is left out where warps have tiles of the shorter rows. (H100, layernorm's backward
 pass, 100000 rows: 0.21 of a copy's bandwidth with 301 columns and 0.34 with 500 on the rung of 1024.)"""

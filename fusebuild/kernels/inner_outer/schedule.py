@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
+from fusebuild.ir.formula import Formula, ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.filling import running_clusters
@@ -43,7 +43,6 @@ from fusebuild.kernels.common.rows import (
     rows_beside,
 )
 from fusebuild.kernels.common.spec import (
-    KernelSpec,
     KnownSizes,
     LaunchSpec,
     VariantSpec,
@@ -55,15 +54,14 @@ from fusebuild.kernels.common.spec import (
     try_domain,
 )
 from fusebuild.kernels.common.sweeps import costly_values
-from fusebuild.kernels.inner_outer import alike
+from fusebuild.kernels.inner_outer import alike, striped
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
+from fusebuild.kernels.inner_outer.partials import most_partials
 from fusebuild.kernels.inner_outer.rungs import (
     ALONE,
     CLOSE,
     LONGER_THAN_TILED,
     LONGEST,
-    LONGEST_OF_BLOCK,
-    REALIGNED_RUNGS,
     RUNGS,
     SINGLE_RUNGS,
 )
@@ -75,11 +73,6 @@ MOST_AT_ONCE = 4
 """Rows that a thread may work on together."""
 IN_BLOCK = Registers(most=224, base=48)
 """Registers beside what a thread keeps for its columns; nvcc needs some of its 255 to move values about."""
-REALIGNED = Registers(most=224, base=76)
-"""Registers where rows are realigned: what is cut out of words takes some, for a moment. (With a base of 48 ptxas 13.0
-spills 190 to 630 bytes.)"""
-REALIGNED_IN_CLUSTER = Registers(most=224, base=64)
-"""The same where words wait in shared memory, and blocks share rows."""
 IN_CLUSTER = Registers(most=224, base=56)
 """Registers where rows are reduced along a turn before they are stored. (With a base of 48 and what adds up to 168
 registers ptxas 13.0 spills.)"""
@@ -100,8 +93,6 @@ MOST_STAGES = 4
 way, and rows are simple. What is left of a multiprocessor's memory is its first cache, which rows need that begin
 anywhere in a line of it. (H100, layernorm's backward pass, 6565 x 12776: 0.90 of a copy's bandwidth with 6, 0.92 with
 4.)"""
-WORD = 16
-"""Bytes of the widest access to memory."""
 LEAST_COPY = 4
 """Bytes that a thread can copy to shared memory without waiting."""
 MOST_BLOCKS = 8
@@ -122,22 +113,22 @@ def check(task: Task) -> None:
 
 def variants(planner: Planner) -> list[VariantSpec]:
     own = _planner(planner)
-    tiles = Tiled.of(own) if own.can_realign else None
+    tiles = Tiled.of(own) if own.can_be_odd else None
     is_tiled = tiles is not None and tiles.applies
-    single, found = replace(own, vec=1), list[VariantSpec]()
+    single, found, odd = replace(own, vec=1), list[VariantSpec](), dict[int, VariantSpec]()
+    has_odd = own.has_odd_rows(own.vec, own.columns)
+    if has_odd and own.can_be_odd:
+        longer = _longer(own.odd_rungs, LONGER_THAN_TILED if is_tiled else 0)
+        odd = replace(own, vectors=own.odd_vectors).ladder(longer)
+    elif own.vec == 1 or has_odd:
+        odd = single.ladder(SINGLE_RUNGS)
     if own.vec > 1:
         lengths = [rung for rung in RUNGS if rung != CLOSE or len(own.reduced) == 1]
         lengths += [] if own.can_cluster else [ALONE]
         rungs = own.ladder(_longer(lengths, ALIGNED_COLUMNS if is_tiled else 0))
-        found += [*rungs.values(), *own.memory(max(rungs, default=0))]
-    has_odd = own.has_odd_rows(own.vec, own.columns)
-    odd = list[VariantSpec]()
-    if has_odd and own.can_realign:
-        longer = _longer(own.odd_rungs, LONGER_THAN_TILED if is_tiled else 0)
-        odd += replace(own, vectors=own.odd_vectors).ladder(longer).values()
-    elif own.vec == 1 or has_odd:
-        odd += single.ladder(SINGLE_RUNGS).values()
-    shared = own.sharing_scratch([*found, *odd, single.scratch(())])
+        longest = max(rungs, default=0)
+        found += [*rungs.values(), *(own.memory(longest) if max(odd, default=0) < RUNGS[-1] else ())]
+    shared = own.sharing_scratch([*found, *odd.values(), single.scratch(())])
     if tiles is None or not is_tiled:
         return shared
     return [*tiles.of_whole_vectors(), *shared[: len(found)], *tiles.of_odd_rows(), *shared[len(found) :]]
@@ -206,11 +197,11 @@ class _Planner(Planner):
     def odd_rungs(self) -> Sequence[int]:
         """The elements of their longest rows."""
         if self.parts.outer:
-            return REALIGNED_RUNGS
+            return striped.RUNGS
         return alike.RUNGS if self.can_cluster else sorted((*alike.RUNGS, *alike.RUNGS_ALONE))
 
     @property
-    def _is_realigned(self) -> bool:
+    def _is_striped(self) -> bool:
         return self.vectors is VectorLayout.ANYWHERE
 
     @property
@@ -218,8 +209,8 @@ class _Planner(Planner):
         return self.vectors is VectorLayout.SHIFTED
 
     @property
-    def can_realign(self) -> bool:
-        """Whether rows that begin anywhere can be realigned: all that changes along them is theirs alone or stays, and
+    def can_be_odd(self) -> bool:
+        """Whether blocks can have rows that begin anywhere: all that changes along them is theirs alone or stays, and
         what is theirs has no gaps."""
         domain, (*others, inner) = self.domain, self.parts.columns
         wide = {fid for fid, access in domain.accesses.items() if inner in access.axes}
@@ -257,21 +248,21 @@ class _Planner(Planner):
         choices = [*self._choices()]
         if not choices:
             return
-        layout = {VectorLayout.ANYWHERE: "realigned", VectorLayout.SHIFTED: "shifted"}.get(self.vectors, "registers")
+        layout = {VectorLayout.ANYWHERE: "striped", VectorLayout.SHIFTED: "shifted"}.get(self.vectors, "registers")
         way = f"{layout}{self.elements}_vec{self.vec}_int32"
-        proposal = min(choices, key=lambda each: each.preference(self._chunks(each), self._vectors))
+        proposal = min(choices, key=self._preference)
         choice = decide(way, proposal, self.tuned, self._check_registers)
         chunks = self._chunks(choice)
         staged = f"staged{choice.cluster}_{self.elements}_vec{self.vec}_int32"
         resident, packed = (self.resident, ()) if choice.unpacks else ((), self.resident)
         heuristics = InnerOuterHeuristics.of(
             choice, storage="registers", chunks=chunks, fetched=self.fetched, resident=resident, packed=packed,
-            finishes=self.finishes,
+            finishes=self.finishes, copied=self.vec, in_place=self._in_place if self._is_striped else (),
         )  # fmt: skip
         is_staged = choice.stages > 1 and self.vectors is VectorLayout.ALIGNED
         name, shared_bytes = staged if is_staged else way, self._staged_bytes(choice)
         before = self.vec - 1 if self._is_shifted else 0  # columns of earlier rows in the first vector
-        most = choice.cluster * heuristics.columns(self.vec) - before
+        most = choice.cluster * heuristics.columns(self._together) - before
         guard = (*self._guard, ("le", self.columns, most))
         yield most, self._variant(way, guard, "int32_t", heuristics, choice, shared_bytes, name=name)
 
@@ -288,15 +279,37 @@ class _Planner(Planner):
         """Bytes of shared memory for the rows that a block has on their way: none where they go to registers."""
         if choice.stages == 1:
             return 0
-        block = choice.threads.block
-        beside = block // WARP if self._is_realigned else 0
-        places = choice.stages * (block + beside) * self._chunks(choice) * choice.at_once
-        return places * self.vec * self.bytes_of(self.fetched)
+        elements, tensors = choice.threads.per_row * self._chunks(choice) * self._together, self.fetched
+        if self._is_striped:
+            elements += self.vec
+            tensors = (*self.fetched, *{*self._written} - {fid for fid, _ in self._in_place})
+        return choice.stages * choice.threads.rows * choice.at_once * elements * self.bytes_of(tensors)
+
+    @property
+    def _written(self) -> tuple[int, ...]:
+        """The outputs that rows have elements of."""
+        inner = self.parts.columns[-1]
+        written = self.parts.written_by_rows(self.task)
+        return tuple(fid for fid in written if inner in self.domain.accesses[fid].axes)
+
+    @property
+    def _in_place(self) -> tuple[tuple[int, int], ...]:
+        return tuple(striped.places_of_outputs(self._written, self.fetched, self.bytes_of))
+
+    @property
+    def _together(self) -> int:
+        """Elements that a thread works on together: those of a vector, unless they lie apart."""
+        return striped.TOGETHER if self._is_striped else self.vec
 
     @property
     def _vectors(self) -> int:
-        """Those of the longest row."""
-        return -(-self.elements // self.vec)
+        """As many of the longest row."""
+        return -(-self.elements // self._together)
+
+    def _preference(self, choice: InnerOuterChoice) -> tuple[int, ...]:
+        if self._is_striped:
+            return striped.preference(choice, self._chunks(choice))
+        return choice.preference(self._chunks(choice), self._vectors)
 
     def _chunks(self, choice: InnerOuterChoice) -> int:
         """Vectors of such a row that each of its threads has."""
@@ -341,8 +354,8 @@ class _Planner(Planner):
     def _choices(self) -> Iterator[InnerOuterChoice]:
         """Those that own rows of ``elements`` and whose registers a multiprocessor has."""
         vectors = self._vectors
-        if self._is_realigned:
-            yield from self._realigned_choices()
+        if self._is_striped:
+            yield from self._striped_choices()
             return
         fewest = WARP if self._is_shifted else FEWEST_THREADS  # warps store together what begins anywhere
         whole = max(fewest, next_power_of_two(vectors))
@@ -365,22 +378,13 @@ class _Planner(Planner):
             if room:
                 yield replace(choice, min_blocks=room)
 
-    def _realigned_choices(self) -> Iterator[InnerOuterChoice]:
-        """The same where rows are realigned: no two of them share a warp. The next ones wait in registers, those of
-        longer rows in shared memory."""
-        whole, is_short = max(WARP, next_power_of_two(self._vectors)), self.elements <= LONGEST_OF_BLOCK
+    def _striped_choices(self) -> Iterator[InnerOuterChoice]:
+        """The same where a thread's elements lie apart."""
         clusters = [1, *(cluster for cluster in CLUSTERS if cluster <= self.target.cluster)]
-        prefetched = [(1, at_once, 1) for at_once in (1, 2)]
-        staged = [(cluster, 1, STAGES) for cluster in clusters if self._can_stage]
-        for per_row in (each for each in (WARP, 64, *BLOCK_THREADS) if each <= whole):
-            for cluster, at_once, stages in prefetched if is_short else staged:
-                choice = InnerOuterChoice(
-                    threads_per_row=per_row, cluster=cluster, rows_per_block=rows_beside(per_row, BLOCK_THREADS[0]),
-                    at_once=at_once, stages=stages, unpacks=True, min_blocks=1,
-                )  # fmt: skip
-                room = self._room(choice) if cluster == 1 or self._can_share(choice) else 0
-                if room:
-                    yield replace(choice, min_blocks=room)
+        for choice in striped.choices(clusters, STAGES) if self._can_stage else ():
+            room = self._room(choice) if choice.cluster == 1 or self._can_share(choice) else 0
+            if room:
+                yield replace(choice, min_blocks=min(room, striped.most_blocks(choice)))
 
     def _can_share(self, choice: InnerOuterChoice) -> bool:
         """Whether blocks of a cluster can share rows: staged ones with one level of reductions. (Of rows that a warp
@@ -420,13 +424,12 @@ class _Planner(Planner):
         but where registers are counted closely each of them."""
         in_cluster, steady = choice.cluster > 1, self._register_bytes(self.reduced)
         resident = [self._register_bytes([fid]) for fid in self.resident]
-        unpacked = sum(resident) if in_cluster else max(resident, default=0)
+        unpacked = sum(resident) if in_cluster and not self._is_striped else max(resident, default=0)
         steady += unpacked if choice.unpacks else self.bytes_of(self.resident)
-        fetched = self._register_bytes(self.fetched, self.vec) if choice.stages == 1 else 0
-        ahead = 2 * fetched + (len(self.fetched) * WORD if self._is_realigned and fetched else 0)
-        kept = -(-self._chunks(choice) * (self.vec * steady + choice.at_once * ahead) // 4)
-        if self._is_realigned:
-            return (REALIGNED_IN_CLUSTER if in_cluster else REALIGNED).base + kept
+        ahead = 2 * self._register_bytes(self.fetched, self.vec) if choice.stages == 1 else 0
+        kept = -(-self._chunks(choice) * (self._together * steady + choice.at_once * ahead) // 4)
+        if self._is_striped:
+            return striped.STRIPED.base + kept
         if not in_cluster:
             return IN_BLOCK.base + kept
         beside = alike.BESIDE if self._is_shifted else 0
@@ -509,8 +512,9 @@ class _Planner(Planner):
         told = call_parameter("whole", whole, "1: blocks have whole outer indices, and finish them")
         parameters = (*kernel_parameters(self.task, self.domain, partials), *([told] if heuristics.finishes else []))
         kernel = self.kernel(
-            "inner_outer_persistent", heuristics, vec=self.vec, index=index, parameters=parameters, vectors=self.vectors
-        )
+            "inner_outer_persistent", heuristics, vec=self._together, index=index, parameters=parameters,
+            vectors=self.vectors,
+        )  # fmt: skip
         grid, block = product([heuristics.cluster, blocks]), (heuristics.threads.per_row, heuristics.threads.rows, 1)
         variant = self.variant(way, choice, guard, kernel, grid, block, name=name, shared_bytes=shared_bytes)
         known = KnownSizes(help=bool(self.parts.outer))
@@ -540,30 +544,14 @@ class _Planner(Planner):
 
     def sharing_scratch(self, variants: Sequence[VariantSpec]) -> list[VariantSpec]:
         """``variants`` with scratch for their partial results: as much as any of them needs."""
-        partials = self._partials([variant.launches[0].kernel for variant in variants])
+        rows, outer = (self.domain.points(axes) for axes in (self.parts.rows, self.parts.outer))
+        most = most_partials([variant.launches[0].kernel for variant in variants], rows, self.columns)
+        of_outer = total([most, product([2, outer, self.columns])])  # each index may have two more
         scratch = tuple(
-            product([self.bytes_of([fid]), partials[bool(self.parts.kept[index])]])
+            product([self.bytes_of([fid]), of_outer if self.parts.kept[index] else most])
             for fid, index in self._leaving.items()
         )
         return [replace(variant, scratch=scratch) for variant in variants]
-
-    def _partials(self, kernels: Sequence[KernelSpec]) -> tuple[Formula, Formula]:
-        """Partial results at most of a reduction that keeps nothing but columns, and of one that keeps outer indices:
-        of those each index may have two more. The blocks of a multiprocessor have accumulators of so many columns
-        ``owned`` in their registers, or of all columns in memory; there are no more blocks than rows, but one more part
-        for each kind of rows after the first."""
-        in_registers = [(_heuristics(each), each.vec) for each in kernels if _heuristics(each).storage == "registers"]
-        in_memory = [_heuristics(each) for each in kernels if _heuristics(each).storage != "registers"]
-        owned = max((each.min_blocks * each.columns(vec) for each, vec in in_registers), default=0)
-        some = product([max((each.min_blocks for each, _ in in_registers), default=0), self.columns])
-        every = product([max((each.min_blocks for each in in_memory), default=1), self.columns])
-        of_multiprocessor: Formula = ("max", every, ("min", some, owned)) if in_registers else every
-        rows, outer = (self.domain.points(axes) for axes in (self.parts.rows, self.parts.outer))
-        of_rows = product([("max", 1, rows), self.columns])
-        kinds = max((each.vec for each in kernels if each.is_shifted), default=1)
-        of_kinds = product([kinds - 1, self.columns])
-        most = simplified(total([("min", of_rows, product([MULTIPROCESSORS, of_multiprocessor])), of_kinds]))
-        return most, total([most, product([2, outer, self.columns])])
 
     def _group(self, indices: Sequence[int]) -> FinishGroup:
         """How the partial results of the reductions ``indices`` are combined, which keep the same axes and are all
@@ -589,9 +577,3 @@ class _Planner(Planner):
 
     def _result(self, index: int) -> int:
         return self.task.fusion.exprs[index].outputs[0]
-
-
-def _heuristics(kernel: KernelSpec) -> InnerOuterHeuristics:
-    """Those of a kernel that walks rows."""
-    assert isinstance(kernel.heuristics, InnerOuterHeuristics)
-    return kernel.heuristics

@@ -79,7 +79,8 @@ class InnerOuterHeuristics:
     together, so that their waits overlap, while inputs ``fetched`` of the next ones are loaded: into registers or,
     where there are several ``stages``, so many times as many rows into shared memory, each thread's own vectors. Inputs
     ``resident`` are the same for all rows of an outer index: what follows from them alone stays in registers, or those
-    ``packed`` themselves, in fewer. A block ``finishes`` the outer indices of which it has all rows.
+    ``packed`` themselves, in fewer. A block ``finishes`` the outer indices of which it has all rows. Rows that are
+    striped are ``copied`` by so many elements at a time, and outputs lie ``in_place`` of inputs, ``(output, input)``.
     """
 
     threads: RowThreads
@@ -93,6 +94,8 @@ class InnerOuterHeuristics:
     packed: tuple[int, ...]
     min_blocks: int
     finishes: bool
+    copied: int
+    in_place: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(
@@ -105,12 +108,14 @@ class InnerOuterHeuristics:
         resident: tuple[int, ...] = (),
         packed: tuple[int, ...] = (),
         finishes: bool = False,
+        copied: int = 0,
+        in_place: tuple[tuple[int, int], ...] = (),
     ) -> Self:
         """What ``choice`` says, and the rest."""
         return cls(
             threads=choice.threads, cluster=choice.cluster, storage=storage, chunks=chunks, at_once=choice.at_once,
             stages=choice.stages, fetched=fetched, resident=resident, packed=packed, min_blocks=choice.min_blocks,
-            finishes=finishes,
+            finishes=finishes, copied=copied, in_place=in_place,
         )  # fmt: skip
 
     def columns(self, vec: int) -> int:

@@ -35,6 +35,7 @@ from fusebuild.kernels.common.spec import (
     kernel_parameters,
 )
 from fusebuild.kernels.inner_outer.axes import Axes, InnerOuterParts
+from fusebuild.kernels.inner_outer.striped import places_of_outputs
 
 BLOCK = 128
 """Threads of a block."""
@@ -142,14 +143,8 @@ class Tiled(Planner):
 
     @property
     def _in_place(self) -> dict[int, int]:
-        """For outputs that are as wide as an input in tiles, that input; no two share one."""
-        places = dict[int, int]()
-        for fid in self._flat_outputs:
-            free = [each for each in self.fetched if each not in places.values()]
-            same = [each for each in free if self.bytes_of([each]) == self.bytes_of([fid])]
-            if same:
-                places[fid] = same[0]
-        return places
+        """For outputs that may lie in the place of an input in tiles, that input."""
+        return dict(places_of_outputs(self._flat_outputs, self.fetched, self.bytes_of))
 
     @property
     def _flat_outputs(self) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from fusebuild.kernels.common.batches import Batches
-from fusebuild.kernels.common.dynamic_shared import arrays_in_shared, arrays_of, places_in_shared
+from fusebuild.kernels.common.dynamic_shared import array_in_place, arrays_in_shared, arrays_of, places_in_shared
 from fusebuild.kernels.common.finish import FinishGroup
 from fusebuild.kernels.common.finish_view import known_after, outputs_of
 from fusebuild.kernels.common.lambdas import Folding, combined, folded, foldings
@@ -29,9 +29,10 @@ class _Held:
     letter: str
     stage: str
 
-    def staged(self, width: str) -> str:
-        """Where a vector is among the places of its thread, each ``width`` after the one before it."""
-        return f"{self.stage} * kPlaces + (u * kChunks + c) * {width}"
+    @property
+    def staged(self) -> str:
+        """Where a vector is among the places of its thread."""
+        return f"{self.stage} * kPlaces + (u * kChunks + c) * kThreads"
 
 
 AT_HAND = _Held(letter="c", stage="stage")
@@ -63,7 +64,6 @@ NUMBERS_AHEAD = _RowNumbers(
     load="y{0}[u] = {1};",
     handed_over=("c{0}[u] = q{0}[u];", "q{0}[u] = fb::uniform(y{0}[u]);"),
 )
-INSIDE_REALIGNED = "const unsigned inside = fb::inside_up_to<kVec>(col, columns);  // bit k: the row has column col + k"
 READABLE = "const Index readable = fb::readable_of<kVec>(columns, size - next * columns);  // from its first element"
 OF_BLOCK, OF_OUTER = 0, 1
 """How long a thread keeps what it holds for its columns: as long as its block lives, or as one outer index."""
@@ -76,6 +76,7 @@ def inner_outer_persistent(spec: KernelSpec) -> KernelView:
         body, rows.exprs,
         setup=walk.own_columns(), bases=walk.shared_arrays(), sweeps=walk.sweeps(),
         lifetimes=(walk.lifetime(OF_BLOCK), walk.lifetime(OF_OUTER)), next_rows=walk.next_rows(),
+        epilogue=walk.brought_out(),
         extents={
             "columns": body.size(walk.parts.columns),
             "depth": body.size(walk.parts.depth),
@@ -116,7 +117,7 @@ class _Walk:
         self._steady = steady_of(body, self.rows.exprs, lifetimes, [*combined(body, parts.accumulated), *self.outputs])
         self._ready = [*self._of_rows, *self._steady.kept]
         self._is_aligned = spec.vectors is VectorLayout.ALIGNED
-        self._is_realigned = spec.vectors is VectorLayout.ANYWHERE
+        self._is_striped = spec.vectors is VectorLayout.ANYWHERE
         self._is_shifted = spec.is_shifted
 
     @property
@@ -142,7 +143,7 @@ class _Walk:
             sweep = join(
                 self._summed(all_along.get(at, [])),
                 self._row(targets, narrow if at == last else [], held),
-                Sweep(element=self._steady.taken(body, targets), coordinates=self._inside(along)),
+                Sweep(element=self._steady.taken(body, targets)),
                 rows.sweep(targets, self._ready, partial(self._loads, held)),
                 self._along(gathered),
                 self._down(down),
@@ -152,34 +153,51 @@ class _Walk:
             sweeps.append(sweep)
         return tuple(sweeps)
 
-    def _inside(self, along: Sequence[int]) -> Lines:
-        """Which elements of a realigned vector are the row's, for the reductions ``along``."""
-        return (INSIDE_REALIGNED,) if self._is_realigned and along else ()
-
     def _stores(self, fids: Sequence[int]) -> Sweep:
         """Stores of the outputs ``fids``, which change along the row."""
-        rows = replace(self.rows, column=self._column(fids))
-        if not self._is_realigned:
-            return rows.stores(fids)
-        return rows.stores_of(fids, {fid: f"fb::store_realigned(r{fid}, col, columns, o{fid});" for fid in fids})
+        if self._is_striped:
+            return self.rows.stores_of(fids, {fid: f"fb::store_striped<kApart>(s{fid} + place + c * kStep, o{fid});"
+                                              for fid in fids})  # fmt: skip
+        return replace(self.rows, column=self._column(fids)).stores(fids)
 
     def _column(self, fids: Iterable[int]) -> Group:
         """The columns by the name that they have in addresses of the tensors ``fids``. A thread's own are added one
         after another there, so that what tells its vectors apart is a constant of the instruction: nvcc takes none out
         of a sum of 32 bits."""
         body, column = self.rows.body, self.rows.column
-        if not self.heuristics.in_cluster or any(body.needs_coordinates([fid], column) for fid in fids):
+        is_asked = self.heuristics.in_cluster and not self._is_striped
+        if not is_asked or any(body.needs_coordinates([fid], column) for fid in fids):
             return column
         return replace(column, name="start + c * kStep")
 
     def own_columns(self) -> Lines:
-        """What :meth:`_column` names."""
+        """What :meth:`_column` names, or which columns are the block's, and the thread's."""
+        if self._is_striped:
+            return self._striped_columns()
         if not self.heuristics.in_cluster:
             return ()
         return (
             f"const Index start = lane * kVec{' - shift' if self._is_shifted else ''};  // the thread's first column",
             "constexpr int kStep = kThreadsPerRow * kVec;  // from there to its next vector",
         )
+
+    def _striped_columns(self) -> Lines:
+        """Which columns are those of the block, all or an even part of them, and the thread's, where they lie apart."""
+        mine = f"const Index start = own + {self._lane}, mine = held - {self._lane};"
+        if not self.heuristics.in_cluster:
+            return ("const Index own = 0, held = columns;  // of the row", mine)
+        return (
+            "constexpr int kEven = kCluster * kCopied;",
+            "const Index each = (columns + (kEven - 1)) / kEven * kCopied;  // columns of a block",
+            "const Index own = fb::cluster_rank<kCluster>() * each;  // the block's first column",
+            "const Index held = fb::smaller(each, columns - own);  // so many are there, if any",
+            mine,
+        )
+
+    @property
+    def _lane(self) -> str:
+        """The number of a thread among those of its block that share a row."""
+        return "thread" if self.heuristics.in_cluster else "lane"
 
     def _summed(self, along: Sequence[int]) -> Sweep:
         """What comes before the sweep after the reductions ``along``, where those were begun a turn before."""
@@ -216,20 +234,29 @@ class _Walk:
                 *(line for folding in totals for line in folding.results(f"{folding.accumulator}[u]")),
                 *(body.statement(expr, body.within(rows.row)) for expr in exprs),
                 *(rows.base(fid, self.outputs) for fid in dict.fromkeys(based)),
-                *self._shift(body.reads(targets, self._ready)),
+                *self._place([*vectors, *(fid for fid in targets if fid in self.outputs)], held),
             )
         )
 
-    def _shift(self, reads: Iterable[int]) -> Lines:
-        """How far into the words of a row its columns begin, for a sweep that takes them from their stages."""
-        is_asked = self._is_realigned and self._is_staged and not {*self.heuristics.fetched}.isdisjoint(reads)
-        return ("const int shift = fb::shift_of<kVec>(row * columns);",) if is_asked else ()
+    def _place(self, touched: Iterable[int], held: _Held) -> Lines:
+        """The line that says where the thread's first column is of a row that begins anywhere, for a sweep over tensors
+        ``touched``."""
+        on_chip = {*self.heuristics.fetched, *self.outputs}
+        if not self._is_striped or on_chip.isdisjoint(touched):
+            return ()
+        shift = "fb::shift_of<kCopied>(row * columns)"
+        return (f"const int place = {self._row_places(held)} + {shift} + {self._lane};",)
+
+    def _row_places(self, held: _Held) -> str:
+        """Where the places of a row begin in its stage."""
+        beside = " * kRowsPerBlock + fb::thread_y()" if self.heuristics.threads.rows > 1 else ""
+        return f"{held.stage} * kPlaces + ({f'u{beside}'}) * kWidth"
 
     def _has_base(self, fid: int) -> bool:
         """True for tensors in memory whose columns the sweeps address from where their row begins."""
         in_memory = fid in self.rows.body.domain.accesses and self.rows.has_columns(fid)
         held = (*self.heuristics.fetched, *self.heuristics.resident, *self.heuristics.packed)
-        return in_memory and fid not in held
+        return in_memory and fid not in held and not self._is_striped
 
     def _row_load(self, fid: int, held: _Held) -> str:
         body = self.rows.body
@@ -257,7 +284,8 @@ class _Walk:
         """``sweep``, which accumulates no element beside the row."""
         if self._is_aligned:
             return sweep
-        return replace(sweep, accumulate=tuple(f"if (fb::is_inside(inside, k)) {line}" for line in sweep.accumulate))
+        is_inside = "k * kApart < mine - c * kStep" if self._is_striped else "fb::is_inside(inside, k)"
+        return replace(sweep, accumulate=tuple(f"if ({is_inside}) {line}" for line in sweep.accumulate))
 
     def _down(self, indices: Sequence[int]) -> Sweep:
         """The updates of accumulators down columns."""
@@ -281,20 +309,15 @@ class _Walk:
         if fid in self.heuristics.packed:
             return (self.rows.vector(fid, f"fb::unpack(h{fid}[c])"),)
         if fid in self.heuristics.fetched:
-            place = f"s{fid}[{held.staged(self._width)}]" if self._is_staged else f"c{fid}[u][c]"
-            if self._is_staged and self._is_realigned:
-                return (self.rows.vector(fid, f"fb::load_realigned<kVec>(&{place}, shift)"),)
+            if self._is_striped:
+                return (self.rows.vector(fid, f"fb::load_striped<kVec, kApart>(s{fid} + place + c * kStep)"),)
+            place = f"s{fid}[{held.staged}]" if self._is_staged else f"c{fid}[u][c]"
             return (self.rows.vector(fid, f"fb::unpack({place})"),)
         return self.rows.global_load(fid)
 
     @property
     def _is_staged(self) -> bool:
         return self.heuristics.stages > 1
-
-    @property
-    def _width(self) -> str:
-        """How many places the vectors of a block's threads have side by side."""
-        return "kWidth" if self._is_realigned else "kThreads"
 
     def next_rows(self) -> Sweep:
         """The inputs of the next rows: what they are kept in, and how they get there and from there. Those that are
@@ -305,8 +328,6 @@ class _Walk:
         wide = [(fid, body.c_type(fid), offset[fid]) for fid in self.heuristics.fetched]
         held = [] if self._is_staged else wide
         numbers = NUMBERS_AHEAD if self.heuristics.in_cluster else NEXT_NUMBERS
-        if self._is_realigned and not self._is_staged:
-            return self._next_words(wide, numbers, following)
         return Sweep(
             arrays=(
                 *((numbers.comment,) if self._scalars or held else ()),
@@ -314,13 +335,32 @@ class _Walk:
                 *(f"fb::Packed<{c_type}, kVec> c{fid}[kRows][kChunks], q{fid}[kRows][kChunks]{{}};"
                   for fid, c_type, _ in held),
             ),
-            row=(READABLE,) if self._is_shifted else (),
+            row=self._before(following.name),
             vector=tuple(numbers.load.format(fid, self._number(fid, following, numbers)) for fid in self._scalars),
             loads=tuple(f"q{fid}[u][c] = {self._packed_load(fid, offset)};" for fid, _, offset in held),
-            stores=tuple(self._copy(fid, offset) for fid, _, offset in wide if self._is_staged),
+            stores=self._copies(wide) if self._is_staged else (),
             accumulators=tuple(line.format(fid) for line in numbers.handed_over for fid in self._scalars),
             accumulate=tuple(f"c{fid}[u][c] = q{fid}[u][c];" for fid, _, _ in held),
         )  # fmt: skip
+
+    def _before(self, row: str) -> Lines:
+        """What has to be known of a ``row`` to fetch its columns, or to bring them out."""
+        if self._is_striped:
+            return (
+                f"const int there = {self._row_places(AT_HAND)};",
+                f"const fb::Around<kCopied, kApart, Index> around({row} * columns + own, held, {self._lane});",
+            )
+        return (READABLE,) if self._is_shifted else ()
+
+    def brought_out(self) -> Sweep:
+        """What stores rows that lie in their places: the outputs that change along them."""
+        if not self._is_striped:
+            return Sweep()
+        wide = [fid for fid in self.outputs if self.rows.has_columns(fid)]
+        return Sweep(
+            row=self._before(self.rows.row.name),
+            stores=tuple(f"fb::store_around<kWidth>(around, T{fid} + around.begin, s{fid} + there);" for fid in wide),
+        )
 
     def _packed_load(self, fid: int, offset: str) -> str:
         """The expression that loads the vector of ``fid`` at the ``offset``."""
@@ -328,44 +368,19 @@ class _Walk:
             return f"fb::load_packed_up_to<kVec>(T{fid} + {offset}, readable - col)"
         return f"fb::load_packed<kVec>(T{fid} + {offset})"
 
+    def _copies(self, wide: Sequence[tuple[int, str, str]]) -> Lines:
+        """The lines that begin to copy what is to wait in shared memory: fids, types and offsets of vectors."""
+        if not self._is_striped:
+            return tuple(self._copy(fid, offset) for fid, _, offset in wide)
+        tiles = ", ".join(f"fb::tile_of(s{fid} + there, T{fid} + around.begin)" for fid, _, _ in wide)
+        return (f"fb::copy_around<kWidth>(around, size, {tiles});",)
+
     def _copy(self, fid: int, offset: str) -> str:
         """The line that begins to copy the vector of ``fid`` at the ``offset`` to its place."""
-        place = f"&s{fid}[{AT_HAND.staged(self._width)}]"
-        if self._is_realigned:
-            return f"fb::copy_words<kVec>({place}, T{fid}, {offset}, size);"
+        place = f"&s{fid}[{AT_HAND.staged}]"
         if self._is_shifted:
             return f"fb::copy_up_to<kVec>({place}, T{fid} + {offset}, readable - col);"
         return f"fb::copy_async({place}, T{fid} + {offset});"
-
-    def _next_words(self, wide: Sequence[tuple[int, str, str]], numbers: _RowNumbers, following: Group) -> Sweep:
-        """The same where rows begin anywhere: q holds the aligned words in which a thread's columns begin, x the one
-        after them, and z how many elements the columns begin after those."""
-        return Sweep(
-            arrays=(
-                numbers.comment,
-                "int z[kRows]{};  // how far into the words of the next rows their columns begin",
-                *(f"{self.rows.body.c_type(fid)} {numbers.arrays.format(fid)};" for fid in self._scalars),
-                *(f"fb::Packed<{c_type}, kVec> c{fid}[kRows][kChunks], q{fid}[kRows][kChunks]{{}};"
-                  for fid, c_type, _ in wide),
-                *(f"fb::NextWord<{c_type}, kVec> x{fid}[kRows][kChunks]{{}};" for fid, c_type, _ in wide),
-            ),
-            vector=(
-                "z[u] = fb::shift_of<kVec>(next * columns);",
-                *(numbers.load.format(fid, self._number(fid, following, numbers)) for fid in self._scalars),
-            ),
-            loads=tuple(
-                line
-                for fid, _, offset in wide
-                for line in (
-                    f"q{fid}[u][c] = fb::load_words<kVec>(T{fid}, {offset}, size);",
-                    f"x{fid}[u][c] = fb::load_next_word<kVec>(T{fid}, {offset}, size);",
-                )
-            ),
-            accumulators=tuple(line.format(fid) for line in numbers.handed_over for fid in self._scalars),
-            accumulate=tuple(
-                f"c{fid}[u][c] = fb::realigned<kVec>(q{fid}[u][c], x{fid}[u][c], z[u]);" for fid, _, _ in wide
-            ),
-        )  # fmt: skip
 
     def _number(self, fid: int, following: Group, numbers: _RowNumbers) -> str:
         """The element that the ``following`` row has of input ``fid``."""
@@ -388,6 +403,7 @@ class _Walk:
         if self._in_registers:
             stores = [self._store(f"p{f.expr.outputs[0]}", f"{f.accumulator}[c]") for f in own if not f.has_state]
         states = [folding for folding in own if folding.has_state and self._in_registers]
+        column = "start + c * kStep + k * kApart" if self._is_striped else "col + k"
         return Lifetime(
             coordinates=(
                 *body.coordinates(outer, body.needs_coordinates(reads, outer)),
@@ -402,7 +418,7 @@ class _Walk:
             resets=self._resets(own),
             reduce=self._reduce(own),
             stores=tuple(stores),
-            element_stores=tuple(line for f in states for line in f.partial_stores("col + k", "[c][k]", "p")),
+            element_stores=tuple(line for f in states for line in f.partial_stores(column, "[c][k]", "p")),
             blanks=self._blanks(own),
             whole=self._whole(outer) if lifetime == OF_OUTER and self.heuristics.finishes else Sweep(),
         )
@@ -418,18 +434,19 @@ class _Walk:
         )
         sums = {exprs[index].outputs[0]: (each.factor, exprs[each.source].outputs[0]) for index, each in scaled}
         outputs, factors = outputs_of(body, group), [factor for factor, _ in sums.values()]
-        column = replace(self.rows.column, name="at") if self._is_realigned else self.rows.column
+        column = replace(self.rows.column, name="at") if self._is_striped else self.rows.column
         setup, loads, statements = known_after(body, [outer, column], [*outputs, *factors], results, outputs)
         found = tuple(line for each in own for line in each.results(f"{each.accumulator}[c][k]"))
         begin, c_type = body.step("block", self.parts.columns), body.c_type
         arrays = tuple(f"{c_type(fid)}* p{fid} = P{fid} + {begin};" for fid in sums)
         place = {fid: f"T{fid} + {body.offset(fid, [outer, column])}" for fid in outputs}
         more = {fid: f"{body.operand(factor, body.value(fid).dtype)} * t{of}" for fid, (factor, of) in sums.items()}
-        if self._is_realigned:  # one by one: vectors that begin anywhere take more registers than there are
+        if self._is_striped:
             return Sweep(
                 coordinates=arrays,
                 element=(
-                    "const Index at = col + k;", "if (at >= columns) break;", *setup, *loads, *found, *statements,
+                    "const Index at = start + c * kStep + k * kApart;", "if (k * kApart >= mine - c * kStep) break;",
+                    *setup, *loads, *found, *statements,
                     *(f"*({place[fid]}) = {body.own_operand(fid)};" for fid in outputs),
                     *(f"p{fid}[at] = fb::Sum::combine(is_first ? {c_type(fid)}(0) : p{fid}[at], {more[fid]});"
                       for fid in sums),
@@ -470,6 +487,8 @@ class _Walk:
         """The expression that loads a vector of what stays, where it may begin anywhere."""
         start = self.rows.body.base(fid, [outer], self.rows.column.axes)
         row = f"T{fid}" if start == "0" else f"T{fid} + {start}"
+        if self._is_striped:
+            return f"fb::load_striped_up_to<kVec, kApart>({row} + start + c * kStep, mine - c * kStep)"
         return f"fb::load_beside<kVec>({row}, col, columns)"
 
     def _packed(self, fids: Sequence[int], outer: Group) -> Sweep:
@@ -493,8 +512,8 @@ class _Walk:
 
     def _store(self, partials: str, values: str) -> str:
         """The line that stores a vector of ``partials``, which begin anywhere where rows do."""
-        if self._is_realigned:
-            return f"fb::store_elements({partials} + col, {values}, columns - col);"
+        if self._is_striped:
+            return f"fb::store_striped_up_to<kApart>({partials} + start + c * kStep, {values}, mine - c * kStep);"
         if self._is_shifted:
             threads, thread = ("kThreads", "thread") if self.heuristics.in_cluster else ("kThreadsPerRow", "lane")
             return f"fb::store_by_warps<{threads}>({partials}, {thread}, col, columns, {values});"
@@ -512,13 +531,21 @@ class _Walk:
     def shared_arrays(self) -> Lines:
         """Where accumulators are in shared memory, or rows on their way."""
         body = self.rows.body
+        if self._is_striped:
+            return self._striped_arrays()
         if self._is_staged:
-            thread = "(thread + thread / fb::kWarpThreads)" if self._is_realigned else "thread"
-            return places_in_shared(arrays_of(body, self.heuristics.fetched, "s", "kStages * kPlaces"), thread)
+            return places_in_shared(arrays_of(body, self.heuristics.fetched, "s", "kStages * kPlaces"), "thread")
         if self.heuristics.storage != "shared":
             return ()
         results = [fid for folding in foldings(body, self.parts.accumulated) for fid in folding.expr.outputs]
         return arrays_in_shared(arrays_of(body, results, "b", "columns"))
+
+    def _striped_arrays(self) -> Lines:
+        """Where rows lie as they do in memory, those of some outputs in the places of inputs."""
+        body, in_place = self.rows.body, dict(self.heuristics.in_place)
+        wide = [fid for fid in self.outputs if self.rows.has_columns(fid) and fid not in in_place]
+        own = arrays_of(body, [*self.heuristics.fetched, *wide], "s", "kStages * kPlaces")
+        return (*arrays_in_shared(own), *(array_in_place(body, fid, place, "s") for fid, place in in_place.items()))
 
     def _reduce(self, own: Sequence[Folding]) -> str:
         if self.heuristics.threads.rows == 1 or not own:

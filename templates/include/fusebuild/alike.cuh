@@ -81,4 +81,24 @@ FUSEBUILD_DEVICE void copy_up_to(Packed<T, N>* place, const T* address, Index re
   }
 }
 
+// Stores N neighbouring columns of each thread of a warp, `col` the first of them, to a row that may begin
+// anywhere: as neighbouring threads store neighbouring elements, no sector is written piece by piece. All of
+// the warp take part, those without columns too; `thread` is one of the kThreads of a block that store.
+template <int kThreads, typename T, int N, typename Index>
+FUSEBUILD_DEVICE void store_by_warps(T* row, int thread, Index col, Index columns, const Vec<T, N>& values) {
+  FUSEBUILD_SHARED(T, places, kThreads * N);
+  const int lane = thread % kWarpThreads;
+  T* const own = places + (thread - lane) * N;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k) own[lane * N + k] = values[k];
+  sync_warp();
+  const Index first = col - lane * N;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k) {
+    const Index at = first + k * kWarpThreads + lane;
+    if (at >= 0 && at < columns) row[at] = own[k * kWarpThreads + lane];
+  }
+  sync_warp();
+}
+
 }  // namespace fusebuild
