@@ -31,6 +31,9 @@ from fusebuild.ops.table import Kind, op_of
 
 Axes = tuple[int, ...]
 
+COUNTING = ("iota", "linear_index")
+"""Ops whose results say where an element is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled:
@@ -83,8 +86,14 @@ class InnerOuterParts:
         numbers, at the places of its own domain alone, and what follows from reductions down columns overwrites
         nothing."""
         overwritten = any(output.alias is not None and output.fid in self.finished for output in task.fusion.outputs)
-        places = any(expr.op in ("iota", "linear_index") for expr in task.steps)
-        return not (has_lambdas(task) or running_sums(task) or domain.sources or places or overwritten)
+        has_places = domain.sources or any(expr.op in COUNTING for expr in task.steps)
+        return not (has_lambdas(task) or running_sums(task) or has_places or overwritten)
+
+    def count_columns(self, task: Task, domain: AxisDomain) -> bool:
+        """Whether some element depends on which column it is of, or is read elsewhere."""
+        counted = [expr.outputs[0] for expr in task.steps if expr.op in COUNTING]
+        axes = [domain.axes_of(fid, task.fusion.value(fid).tensor) for fid in counted]
+        return bool(domain.sources) or any(not each.isdisjoint(self.columns) for each in axes)
 
     def written_by_rows(self, task: Task) -> tuple[int, ...]:
         """The outputs that are known when their row is done."""

@@ -117,7 +117,7 @@ def variants(planner: Planner) -> list[VariantSpec]:
     is_tiled = tiles is not None and tiles.applies
     single, found, odd = replace(own, vec=1), list[VariantSpec](), dict[int, VariantSpec]()
     has_odd = own.has_odd_rows(own.vec, own.columns)
-    if has_odd and own.can_be_odd:
+    if has_odd and own.can_walk_odd:
         longer = _longer(own.odd_rungs, LONGER_THAN_TILED if is_tiled else 0)
         odd = replace(own, vectors=own.odd_vectors).ladder(longer)
     elif own.vec == 1 or has_odd:
@@ -218,6 +218,13 @@ class _Planner(Planner):
         whole = {*self.fetched, *wide.intersection(self.parts.written_by_rows(self.task))}
         is_theirs = read <= {*self.fetched, *self.resident} and whole <= {*domain.flat}
         return is_theirs and bool(self.fetched) and not others
+
+    @property
+    def can_walk_odd(self) -> bool:
+        """Whether there are kernels for them beside those of short ones. Where a thread's elements lie apart, they wait
+        in shared memory, and nothing counts columns."""
+        can_stripe = self._can_stage and not self.parts.count_columns(self.task, self.domain)
+        return self.can_be_odd and (can_stripe or not self.parts.outer)
 
     @property
     def columns(self) -> Formula:
@@ -381,7 +388,7 @@ class _Planner(Planner):
     def _striped_choices(self) -> Iterator[InnerOuterChoice]:
         """The same where a thread's elements lie apart."""
         clusters = [1, *(cluster for cluster in CLUSTERS if cluster <= self.target.cluster)]
-        for choice in striped.choices(clusters, STAGES) if self._can_stage else ():
+        for choice in striped.choices(clusters, STAGES):
             room = self._room(choice) if choice.cluster == 1 or self._can_share(choice) else 0
             if room:
                 yield replace(choice, min_blocks=min(room, striped.most_blocks(choice)))

@@ -201,6 +201,16 @@ class TestLaunches:
             assert names
             assert all(name.startswith(layout) for name in names)
 
+    def test_odd_rows_whose_columns_are_counted_are_taken_one_by_one(self) -> None:
+        """Where rows are counted, they need not be."""
+        body = "y = g - mean(g, dims=[2], keepdim=True)\na = sum(g * {}, dims=[1])"
+        for size, expected in (("iota(D)", "_vec1_"), ("broadcast(iota(B), [False, True, True])", "striped")):
+            counted = body.format(f"cast({size}, float)")
+            task = whole({"g": "float[B, S, D]"}, counted, {"y": "float", "a": "float"})
+            odd = [each.name for each in walking(task) if "_vec1_" in each.name or each.name.startswith("striped")]
+            assert odd
+            assert all(expected in name for name in odd)
+
     def test_odd_rows_of_one_block_are_of_one_kind_where_there_are_enough_of_them(self) -> None:
         launch = chosen(NORM, M=10_000, N=2931).launches[0]
         assert chosen(NORM, M=10_000, N=2931).name == "shifted4096_vec8_int32"
@@ -430,7 +440,8 @@ class TestWholeIndices:
         ("sizes", "are_whole"),
         [
             ({"B": 7296, "S": 2, "D": 384}, True), ({"B": 45, "S": 1, "D": 61824}, True),
-            ({"B": 57, "S": 2, "D": 41408}, True), ({"B": 217, "S": 19, "D": 1857}, False), ({"B": 1111, "S": 3, "D": 21297}, True),
+            ({"B": 57, "S": 2, "D": 41408}, True), ({"B": 1111, "S": 3, "D": 21297}, True),
+            ({"B": 217, "S": 19, "D": 1857}, False),
             ({"B": 8, "S": 4096, "D": 3072}, False), ({"B": 5, "S": 39, "D": 48955}, False),
             ({"B": 1, "S": 1, "D": 4096}, True), ({"B": 0, "S": 3, "D": 512}, False),
         ],
