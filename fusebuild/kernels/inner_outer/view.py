@@ -434,31 +434,24 @@ class _Walk:
         )
         sums = {exprs[index].outputs[0]: (each.factor, exprs[each.source].outputs[0]) for index, each in scaled}
         outputs, factors = outputs_of(body, group), [factor for factor, _ in sums.values()]
-        column = replace(self.rows.column, name="at") if self._is_striped else self.rows.column
-        setup, loads, statements = known_after(body, [outer, column], [*outputs, *factors], results, outputs)
+        column = self.rows.column
+        setup, _, statements = known_after(body, [outer, column], [*outputs, *factors], results, outputs)
         found = tuple(line for each in own for line in each.results(f"{each.accumulator}[c][k]"))
         begin, c_type = body.step("block", self.parts.columns), body.c_type
         arrays = tuple(f"{c_type(fid)}* p{fid} = P{fid} + {begin};" for fid in sums)
-        place = {fid: f"T{fid} + {body.offset(fid, [outer, column])}" for fid in outputs}
         more = {fid: f"{body.operand(factor, body.value(fid).dtype)} * t{of}" for fid, (factor, of) in sums.items()}
-        if self._is_striped:
-            return Sweep(
-                coordinates=arrays,
-                element=(
-                    "const Index at = start + c * kStep + k * kApart;", "if (k * kApart >= mine - c * kStep) break;",
-                    *setup, *loads, *found, *statements,
-                    *(f"*({place[fid]}) = {body.own_operand(fid)};" for fid in outputs),
-                    *(f"p{fid}[at] = fb::Sum::combine(is_first ? {c_type(fid)}(0) : p{fid}[at], {more[fid]});"
-                      for fid in sums),
-                ),
-            )  # fmt: skip
         reads = [fid for fid in body.reads([*outputs, *factors], results) if not body.is_scalar(fid)]
         return Sweep(
             coordinates=(*setup, *arrays),
             loads=(
-                *(body.vector_load(fid, [outer, column]) for fid in reads),
+                *(
+                    self.rows.vector(fid, self._beside(fid, outer))
+                    if self._is_striped
+                    else body.vector_load(fid, [outer, column])
+                    for fid in reads
+                ),
                 *(f"fb::Vec<{c_type(fid)}, kVec> s{fid} = fb::splat<kVec>({c_type(fid)}(0));" for fid in sums),
-                *(f"if (!is_first) s{fid} = fb::load<kVec>(p{fid} + col);" for fid in sums),
+                *(f"if (!is_first) s{fid} = {self._load(f'p{fid}')};" for fid in sums),
             ),
             vector=tuple(f"fb::Vec<{c_type(fid)}, kVec> o{fid};" for fid in outputs),
             element=(
@@ -469,8 +462,8 @@ class _Walk:
             ),
             accumulate=tuple(f"s{fid}[k] = fb::Sum::combine(s{fid}[k], {more[fid]});" for fid in sums),
             stores=(
-                *(f"fb::store_anywhere({place[fid]}, o{fid});" for fid in outputs),
-                *(f"fb::store(p{fid} + col, s{fid});" for fid in sums),
+                *(self._store(self._row_of(fid, outer), f"o{fid}", "store_anywhere") for fid in outputs),
+                *(self._store(f"p{fid}", f"s{fid}") for fid in sums),
             ),
         )
 
@@ -485,11 +478,13 @@ class _Walk:
 
     def _beside(self, fid: int, outer: Group) -> str:
         """The expression that loads a vector of what stays, where it may begin anywhere."""
+        row = self._row_of(fid, outer)
+        return self._load(row) if self._is_striped else f"fb::load_beside<kVec>({row}, col, columns)"
+
+    def _row_of(self, fid: int, outer: Group) -> str:
+        """Where the columns of tensor ``fid`` begin that are those of an outer index, or of all."""
         start = self.rows.body.base(fid, [outer], self.rows.column.axes)
-        row = f"T{fid}" if start == "0" else f"T{fid} + {start}"
-        if self._is_striped:
-            return f"fb::load_striped_up_to<kVec, kApart>({row} + start + c * kStep, mine - c * kStep)"
-        return f"fb::load_beside<kVec>({row}, col, columns)"
+        return f"T{fid}" if start == "0" else f"T{fid} + {start}"
 
     def _packed(self, fids: Sequence[int], outer: Group) -> Sweep:
         """The loads of inputs that stay packed."""
@@ -510,14 +505,21 @@ class _Walk:
             for fid, identity in zip(folding.expr.outputs, folding.identities, strict=True)
         )
 
-    def _store(self, partials: str, values: str) -> str:
-        """The line that stores a vector of ``partials``, which begin anywhere where rows do."""
+    def _load(self, row: str) -> str:
+        """The expression that loads the thread's columns of a ``row`` of columns, which is aligned unless they lie
+        apart."""
         if self._is_striped:
-            return f"fb::store_striped_up_to<kApart>({partials} + start + c * kStep, {values}, mine - c * kStep);"
+            return f"fb::load_striped_up_to<kVec, kApart>({row} + start + c * kStep, mine - c * kStep)"
+        return f"fb::load<kVec>({row} + col)"
+
+    def _store(self, row: str, values: str, store: str = "store") -> str:
+        """The line that stores them to a ``row`` of columns, which begins anywhere where rows do."""
+        if self._is_striped:
+            return f"fb::store_striped_up_to<kApart>({row} + start + c * kStep, {values}, mine - c * kStep);"
         if self._is_shifted:
             threads, thread = ("kThreads", "thread") if self.heuristics.in_cluster else ("kThreadsPerRow", "lane")
-            return f"fb::store_by_warps<{threads}>({partials}, {thread}, col, columns, {values});"
-        return f"fb::store({partials} + col, {values});"
+            return f"fb::store_by_warps<{threads}>({row}, {thread}, col, columns, {values});"
+        return f"fb::{store}({row} + col, {values});"
 
     def _resets(self, own: Iterable[Folding]) -> Lines:
         if self._in_registers:
