@@ -6,7 +6,17 @@ A family is added as a folder here, templates in the folder of the same name, an
 from __future__ import annotations
 
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels import alias, inner_outer, library, persistent, pointwise, reduction, scan, transpose
+from fusebuild.kernels import (
+    alias,
+    inner_outer,
+    library,
+    outer_persistent,
+    persistent,
+    pointwise,
+    reduction,
+    scan,
+    transpose,
+)
 from fusebuild.kernels.common.family import Family, Runs, View
 from fusebuild.kernels.common.finish_view import reduction_finish
 from fusebuild.kernels.common.spec import KernelSpec, Rejection, too_many_parameters
@@ -20,6 +30,7 @@ FAMILIES: tuple[Family, ...] = (
     pointwise.FAMILY,
     reduction.FAMILY,
     persistent.FAMILY,
+    outer_persistent.FAMILY,
     inner_outer.FAMILY,
     scan.FAMILY,
     library.FAMILY,

@@ -69,6 +69,7 @@ def test_the_order_in_which_they_are_asked() -> None:
         "pointwise",
         "reduction",
         "inner_persistent",
+        "outer_persistent",
         "inner_outer_persistent",
         "scan",
         "library",

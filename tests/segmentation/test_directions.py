@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from fusebuild.kernels.pointwise import FAMILY as POINTWISE
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import plan_recipe
@@ -12,7 +10,7 @@ from fusebuild.recipe.recipe import load_recipe
 from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.segmentation.directions import backward_segments
 from fusebuild.target.table import TARGETS
-from support.places import RECIPES, ROOT, TESTS
+from support.places import RECIPES, TESTS
 from support.small_recipes import primitive, recipe_of, text_of
 
 SM_90 = TARGETS["sm_90"]
@@ -33,15 +31,8 @@ def directions(inputs: dict[str, str], body: str, outputs: dict[str, str]) -> li
 
 
 class TestWhichSegmentsWalkBackwards:
-    @pytest.mark.parametrize("name", ["batchnorm_train", "batchnorm_train_nchw"])
-    def test_the_one_that_reads_again_what_was_reduced(self, name: str) -> None:
-        found = segment(run_passes(load_recipe(ROOT / "recipes" / f"{name}.yaml").fusion), SM_90)
-        assert [each.scheduler for each in found.segments] == ["reduction", "pointwise"]
-        assert backward_segments(found) == {1}
-
-    def test_no_other_recipe_has_one(self) -> None:
-        paths = [path for path in RECIPES if not path.stem.startswith("batchnorm")]
-        found = {path.stem: backward_segments(segment(run_passes(load_recipe(path).fusion), SM_90)) for path in paths}
+    def test_no_recipe_has_one(self) -> None:
+        found = {path.stem: backward_segments(segment(run_passes(load_recipe(path).fusion), SM_90)) for path in RECIPES}
         assert not any(found.values())
 
     def test_they_take_turns(self) -> None:

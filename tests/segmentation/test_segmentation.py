@@ -97,6 +97,7 @@ class TestSeed000:
             "cut from segment 0: pointwise: sum is a reduction (test.yaml:6); "
             "reduction: the task iterates over dims that the reduction t2 does not have (test.yaml:6); "
             "inner_persistent: the task iterates over dims that the reduction t2 does not have (test.yaml:6); "
+            "outer_persistent: the task iterates over dims that the reduction t2 does not have (test.yaml:6); "
             "inner_outer_persistent: no reduction runs over outer dims alone (test.yaml:6)",
         )
 

@@ -64,11 +64,11 @@ def overlapped(variant: VariantSpec, around: RunsBeside, written: Collection[int
             starts_next_early=any(each.overlaps for each in following) if following else around.starts_next_early,
         )
         kernel = replace(launch.kernel, order=order)
-        launches.append(replace(launch, overlaps=overlaps, kernel=_reading(kernel, written) if overlaps else kernel))
+        launches.append(replace(launch, overlaps=overlaps, kernel=reading(kernel, written) if overlaps else kernel))
     return replace(variant, launches=tuple(launches))
 
 
-def _reading(kernel: KernelSpec, written: Collection[int]) -> KernelSpec:
+def reading(kernel: KernelSpec, written: Collection[int]) -> KernelSpec:
     """``kernel``, which waits for those that write the values ``written``."""
     return replace(kernel, parameters=tuple(_changing(each, written) for each in kernel.parameters))
 

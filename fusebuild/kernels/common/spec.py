@@ -297,7 +297,8 @@ def source_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
 def _pointers(task: Task, tensors: Iterable[tuple[str, Value, str]]) -> list[KernelParameter]:
     """The addresses of ``tensors``, each with its name and a comment. Where an output of ``task`` overwrites an input,
     any may be written while a kernel runs."""
-    overwrites, outputs = any(output.alias is not None for output in task.fusion.outputs), {*task.outputs}
+    outputs = {*task.outputs}
+    overwrites = any(output.alias is not None and output.fid in outputs for output in task.fusion.outputs)
     return [
         KernelParameter(
             c_type=value.dtype.row.c_type,

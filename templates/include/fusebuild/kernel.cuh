@@ -15,6 +15,7 @@
 #include "fusebuild/alike.cuh"
 #include "fusebuild/batch.cuh"
 #include "fusebuild/cast.cuh"
+#include "fusebuild/channels.cuh"
 #include "fusebuild/cluster.cuh"
 #include "fusebuild/divide.cuh"
 #include "fusebuild/divisor.cuh"

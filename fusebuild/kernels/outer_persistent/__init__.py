@@ -1,0 +1,15 @@
+"""Reductions over outer dims whose results are broadcast back: batch norms in training."""
+
+from __future__ import annotations
+
+from fusebuild.kernels.common.family import Family
+from fusebuild.kernels.outer_persistent.schedule import check, variants
+from fusebuild.kernels.outer_persistent.view import outer_persistent
+
+FAMILY = Family(
+    folder="outer_persistent",
+    name="outer_persistent",
+    check=check,
+    variants=variants,
+    views={"outer_persistent": outer_persistent},
+)

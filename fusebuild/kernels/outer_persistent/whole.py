@@ -1,0 +1,137 @@
+"""Channels of few elements: a block has some of its own, and reads them once.
+
+A block copies what it has of each tensor to shared memory: for each outer index a run of neighbours in memory. Then
+threads share out its channels, a power of two for each, and combine what they find of one; what follows from that for
+a channel is computed once and left in shared memory, where all threads read it as they walk the elements again. One
+launch does what takes three else, and each of those takes longer to start than to read a megabyte.
+
+Elements are read and stored one by one, which takes about 35 instructions each: where they are many, that is no faster
+than to read them twice by vectors, but for channels of so few that most of what moves is one element a channel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified
+from fusebuild.kernels.common.choice import Choice, decide
+from fusebuild.kernels.common.planner import Planner
+from fusebuild.kernels.common.rows import MAX_THREADS, WARP
+from fusebuild.kernels.common.spec import KernelSpec, KnownSizes, VariantSpec, call_parameter, fits_int32
+from fusebuild.kernels.common.spec import kernel_parameters as all_parameters
+from fusebuild.kernels.common.statements import Body
+from fusebuild.kernels.outer_persistent.channels import Channels
+from fusebuild.target.table import Target
+
+TILE_BYTES = 32 * 1024
+"""What a block has of its channels in shared memory."""
+BESIDE_BYTES = 12 * 1024
+"""What it has there of values of a channel, at most."""
+THREADS = 512
+UNROLL = 8
+"""Elements that a thread loads before it puts the first into shared memory."""
+LEAST_RUN = 16
+"""Neighbours in memory that a block takes, where a channel has fewer: a sector of narrow elements."""
+BLOCKS_WANTED = 2
+"""Blocks of each multiprocessor that channels are shared out to."""
+MOST_ELEMENTS = 2**21
+"""Elements of a tensor beyond which channels shall have few."""
+FEW_IN_CHANNEL = 16
+"""Those few."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeHeuristics:
+    """Blocks of ``threads``, each of which loads ``unroll`` elements before it uses the first; a block has so many
+    ``elements`` of each tensor, at most."""
+
+    threads: int
+    unroll: int
+    elements: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeChoice(Choice):
+    """Blocks of ``threads``; a multiprocessor shall have the registers of ``min_blocks``."""
+
+    FEWER = ("unroll", "threads")
+
+    threads: int
+    unroll: int
+    min_blocks: int
+
+
+def whole_variants(planner: Planner) -> list[VariantSpec]:
+    """The variant for such channels; none where tensors lie otherwise than it reads them. Raises :class:`KnobError` for
+    a choice that no kernel can be made with."""
+    task, domain, way = planner.task, planner.domain, "whole_int32"
+    inputs = [fid for fid in domain.flat if fid not in task.outputs]
+    kept = {*domain.kept}
+    lie_so = all(fid in domain.flat or {*access.axes} <= kept for fid, access in domain.accesses.items())
+    asks = any(expr.op in ("iota", "linear_index") for expr in task.steps)
+    if not inputs or not lie_so or asks or domain.sources:
+        return []
+    choice = decide(way, _proposal(), planner.tuned, partial(_check, target=planner.target))
+    most = TILE_BYTES // planner.bytes_of(inputs)
+    beside = _beside(planner, most)
+    kernel = planner.kernel(
+        "outer_persistent",
+        WholeHeuristics(threads=choice.threads, unroll=choice.unroll, elements=most),
+        vec=1,
+        parameters=(
+            *all_parameters(task, domain),
+            call_parameter("block_channels", beside, "channels of a block, neighbours in memory"),
+        ),
+        min_blocks=choice.min_blocks,
+        sizes=KnownSizes(help=False),
+    )
+    if choice.threads * _bytes_beside(kernel) > BESIDE_BYTES:
+        return []
+    grid: Formula = ("ceil_div", domain.points(domain.kept), beside)
+    return [planner.variant(way, choice, _guard(planner, most), kernel, simplified(grid), (choice.threads, 1, 1))]
+
+
+def _proposal() -> WholeChoice:
+    return WholeChoice(threads=THREADS, unroll=UNROLL, min_blocks=BLOCKS_WANTED)
+
+
+def _beside(planner: Planner, most: int) -> Formula:
+    """The channels of a block: as few as leave every multiprocessor its blocks, but so many that their elements are
+    neighbours in memory, and no more than have room, and a thread each."""
+    domain = planner.domain
+    own, inner, count = domain.points(domain.reduced), _inside(planner), domain.points(domain.kept)
+    room: Formula = ("max", 1, ("floor_div", most, ("max", 1, own)))
+    filling: Formula = ("ceil_div", count, ("mul", BLOCKS_WANTED, MULTIPROCESSORS))
+    sector: Formula = ("ceil_div", LEAST_RUN, ("max", 1, inner))
+    wanted: Formula = ("max", filling, ("min", sector, ("max", 1, count)))
+    return simplified(("min", room, WARP * (THREADS // WARP), wanted))
+
+
+def _guard(planner: Planner, most: int) -> tuple[Formula, ...]:
+    """What holds where a sector's channels have room in a block, and a channel has some elements, but not so many that
+    kernels which read twice are faster."""
+    domain = planner.domain
+    points, own = domain.points(domain.every), domain.points(domain.reduced)
+    outer = domain.points(domain.every[: domain.kept[0]])
+    run = product([outer, ("max", LEAST_RUN, _inside(planner))])
+    many = product([points, ("lt", FEW_IN_CHANNEL, own)])
+    return (fits_int32(points), ("lt", 0, own), ("le", simplified(run), most), ("le", many, MOST_ELEMENTS))
+
+
+def _inside(planner: Planner) -> Formula:
+    """The elements of a channel that are neighbours in memory."""
+    return planner.domain.points(planner.domain.every[planner.domain.kept[-1] + 1 :])
+
+
+def _bytes_beside(kernel: KernelSpec) -> int:
+    """The bytes of one channel's values in shared memory."""
+    body = Body(kernel)
+    return sum(body.value(fid).dtype.bytes for fid in Channels.of(body).shared)
+
+
+def _check(choice: WholeChoice, *, target: Target) -> None:
+    choice.require_power_of_two("threads", WARP, MAX_THREADS)
+    choice.require_block("threads", choice.threads, THREADS)
+    choice.require_power_of_two("unroll", 1, 2 * UNROLL)
+    choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)
