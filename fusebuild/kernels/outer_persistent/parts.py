@@ -71,11 +71,11 @@ def _part(task: Task, targets: Iterable[int], available: Collection[int]) -> Tas
 def _check_parts(parts: Parts, domain: AxisDomain) -> None:
     statistics, elements = parts.statistics, parts.elements
     value = elements.fusion.value
-    if not elements.outputs or not parts.between:
-        raise UnfitError("nothing that a reduction gives is broadcast back")
     for index in reductions(elements):
         fid = elements.fusion.exprs[index].outputs[0]
         raise UnfitError(f"{value(fid).name} is broadcast back and no output", fid)
+    if not elements.outputs or not parts.between:
+        raise UnfitError("nothing that a reduction gives is broadcast back")
     for index in {*statistics.exprs}.intersection(elements.exprs):
         expr = elements.fusion.exprs[index]
         if op_of(expr).is_random:

@@ -1,0 +1,274 @@
+"""Reductions over outer dims that are broadcast back: which tasks are taken, in how many launches, and the numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fusebuild.artifact.plan import TensorArg
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.outer_persistent import FAMILY
+from fusebuild.kernels.outer_persistent.parts import parts_of
+from fusebuild.pipeline import plan_recipe
+from fusebuild.recipe.recipe import load_recipe
+from fusebuild.segmentation import segment
+from fusebuild.target.table import TARGETS
+from support.host_artifacts import beginning, chosen, compile_for_host
+from support.places import ROOT
+from support.small_recipes import primitive, text_of, whole
+
+torch = pytest.importorskip("torch")
+
+from fusebuild.runtime.loader import LoadedPlan, load  # noqa: E402
+
+SM_90 = TARGETS["sm_90"]
+X = {"x": "float[R, C]"}
+CENTERED = "s = sum(x, dims=[0])\ny = x - s"
+BOTH = {"s": "float", "y": "float"}
+SEVERAL = "s = sum(x * w, dims=[0])\ntop = max(x, dims=[0])\ny = (x - s) * w + top"
+RESIDUAL = """
+xf = cast(x, float) + r
+mean, m2, _ = welford(xf, dims=[0, 2, 3])
+shown = broadcast(mean, is_broadcast_dim=[True, False, True, True])
+y = (xf - shown) * factor
+"""
+GROUPED = """
+s = sum(x, dims=[0, 3], keepdim=True)
+y = x * broadcast(w, is_broadcast_dim=[True, True, False, True]) - s
+"""
+NORMALIZED = "lse = logsumexp(x, dims=[0])\ny = x - lse"
+ROWS = (1, 2, 3, 31, 33, 512, 513, 1023, 1024, 1025)
+
+
+def family_of(inputs: dict[str, str], body: str, outputs: dict[str, str]) -> list[str]:
+    """The schedulers of the segments of a small recipe."""
+    return [each.scheduler for each in segment(primitive(text_of(inputs, body, outputs)), SM_90).segments]
+
+
+def reason(task: Task) -> str:
+    rejection = FAMILY.accepts(task, SM_90)
+    assert rejection is not None
+    return rejection.reason
+
+
+class TestWhatIsTaken:
+    @pytest.mark.parametrize("name", ["batchnorm_train", "batchnorm_train_nchw"])
+    def test_batch_norms_are_one_segment(self, name: str) -> None:
+        planned = plan_recipe(load_recipe(ROOT / "recipes" / f"{name}.yaml"), [SM_90])
+        (found,) = planned.plan.targets[0].segments
+        assert found.scheduler == "outer_persistent"
+        assert [len(each.launches) for each in found.variants][:1] == [1]
+
+    def test_results_that_are_no_outputs_are_left_to_two_segments(self) -> None:
+        assert family_of(X, CENTERED, BOTH) == ["outer_persistent"]
+        assert family_of(X, CENTERED, {"y": "float"}) == ["reduction", "pointwise"]
+        assert reason(whole(X, CENTERED, {"y": "float"})) == "s is broadcast back and no output"
+
+    def test_nothing_is_drawn_twice(self) -> None:
+        body = "u = x * rand_like(x, rng_seed=7)\ns = sum(u, dims=[0])\ny = u - s"
+        assert "random, and would be drawn twice" in reason(whole(X, body, BOTH))
+
+    def test_many_tensors_are_not_read_twice(self) -> None:
+        inputs = dict.fromkeys("abc", "float[R, C]")
+        body = "u = a * b + c\ns = sum(u, dims=[0])\ny = u - s"
+        assert reason(whole(inputs, body, BOTH)) == "3 tensors would be read twice"
+
+    @pytest.mark.parametrize(
+        ("body", "outputs", "expected"),
+        [
+            ("s = sum(x, dims=[1], keepdim=True)\ny = x - s", BOTH, "no reduction runs over outer dims alone"),
+            ("s = sum(x, dims=[0])\ny = x * 2.0", BOTH, "nothing that a reduction gives is broadcast back"),
+            ("t = max(x, dims=[0])\ns = sum(x - t, dims=[0])\ny = x - s", {**BOTH, "t": "float"},
+             "s needs the result of another reduction"),
+        ],
+    )  # fmt: skip
+    def test_other_tasks_are_not(self, body: str, outputs: dict[str, str], expected: str) -> None:
+        assert reason(whole(X, body, outputs)) == expected
+
+
+class TestTwoParts:
+    """Statistics, then elements."""
+
+    def pairs(self) -> tuple[VariantSpec, ...]:
+        found = FAMILY.schedule(whole(X, CENTERED, BOTH), SM_90, {"R": 65536, "C": 1024})
+        return tuple(each for each in found if each.name != "whole_int32")
+
+    def test_the_last_one_runs_always(self) -> None:
+        *guarded, last = self.pairs()
+        assert last.guard == ()
+        assert all(each.guard for each in guarded)
+
+    def test_elements_are_walked_backwards_when_statistics_are_there(self) -> None:
+        for variant in self.pairs():
+            *statistics, elements = variant.launches
+            assert elements.kernel.order.backwards
+            assert elements.overlaps
+            assert not any(each.kernel.order.backwards for each in statistics)
+
+    def test_nothing_that_was_just_written_is_taken_for_constant(self) -> None:
+        parts = parts_of(whole(X, CENTERED, BOTH))
+        assert parts.between
+        for variant in self.pairs():
+            pointers = {
+                each.arg.fid: each.pointer
+                for each in variant.launches[-1].kernel.parameters
+                if isinstance(each.arg, TensorArg) and each.pointer is not None
+            }
+            assert [each.restrict for fid, each in pointers.items() if fid in parts.between] == [False]
+            assert all(each.restrict for fid, each in pointers.items() if fid not in parts.between)
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    four = "bfloat16[N, C, H, W]"
+    texts = {
+        "several": text_of(
+            {**X, "w": "half[C]"}, SEVERAL, {**BOTH, "top": "float"}, name="several"
+        ),
+        "residual": text_of(
+            {"x": four, "r": four}, RESIDUAL, {"mean": "float", "m2": "float", "y": "bfloat16"},
+            name="residual", scalars={"factor": "float"},
+        ),
+        "grouped": text_of({"x": "double[N, A, B, H]", "w": "double[B]"}, GROUPED, {"s": "double", "y": "double"},
+                           name="grouped"),
+        "normalized": text_of(X, NORMALIZED, {"lse": "float", "y": "float"}, name="normalized"),
+        "in_place": text_of(X, CENTERED, {"s": "float", "y": "{dtype: float, alias: x}"}, name="in_place"),
+        **{name: (ROOT / "recipes" / f"{name}.yaml").read_text() for name in
+           ("batchnorm_train", "batchnorm_train_nchw")},
+    }  # fmt: skip
+    return compile_for_host(tmp_path_factory.mktemp("channels"), texts)
+
+
+def opened(artifacts: Path, name: str) -> LoadedPlan:
+    return load(artifacts / f"{name}.fuse", target="host")
+
+
+def numbers(*shape: int, dtype: Any = torch.float) -> Any:
+    """Numbers whose mean is not zero."""
+    return (torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))) + 3.0).to(dtype)
+
+
+def batch_norm(artifacts: Path, x: Any, name: str) -> tuple[str, Any]:
+    """The variant that runs for ``x``, and how far its results are from exact ones, in parts of what is allowed."""
+    plan, (channels, dims) = opened(artifacts, name), (x.shape[1], (0, 2) if x.dim() == 3 else (0,))
+    weight, bias, mean, var = (numbers(channels + number)[:channels] for number in range(4))
+    before = mean.clone(), var.clone()
+    variant = chosen(plan, x, weight, bias, mean, var)
+    y, got_mean, rstd, new_mean, new_var = plan(x, weight, bias, mean, var)
+    exact, shape = x.double(), (1, channels, 1)[: x.dim()]
+    wanted = exact.mean(dims)
+    deviation = exact.var(dims, correction=0)
+    torch.testing.assert_close(got_mean.double(), wanted, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(rstd.double(), (deviation + 1e-5).rsqrt(), rtol=1e-4, atol=0)
+    torch.testing.assert_close(new_mean.double(), before[0] + 0.1 * (wanted - before[0]), rtol=1e-5, atol=1e-5)
+    if x[:, 0].numel() > 1:
+        unbiased = exact.var(dims, correction=1)
+        torch.testing.assert_close(new_var.double(), before[1] + 0.1 * (unbiased - before[1]), rtol=1e-5, atol=1e-5)
+    scaled = (exact - wanted.view(shape)) * rstd.double().view(shape) * weight.double().view(shape)
+    torch.testing.assert_close(y.double(), scaled + bias.double().view(shape), rtol=1e-2, atol=1e-2)
+    return variant, y
+
+
+class TestBatchNorms:
+    @pytest.mark.parametrize("rows", ROWS)
+    @pytest.mark.parametrize("columns", [1, 15, 17, 40])
+    def test_few_rows_take_one_launch(self, artifacts: Path, rows: int, columns: int) -> None:
+        variant, _ = batch_norm(artifacts, numbers(rows, columns, dtype=torch.bfloat16), "batchnorm_train")
+        assert (variant == "whole_int32") == (rows <= 1024)
+
+    @pytest.mark.parametrize(
+        "shape",
+        [(1, 1, 1), (1, 700, 5), (2, 1500, 2), (79, 61, 1), (11, 41, 79), (1, 3, 16384), (1, 3, 16385), (4, 2, 4096),
+         (128, 5, 128), (127, 5, 129), (128, 5, 129), (5, 513, 3), (33, 1025, 1), (3, 5, 49), (7, 2, 513)],
+    )  # fmt: skip
+    def test_images_with_few_elements_a_channel_do(self, artifacts: Path, shape: tuple[int, int, int]) -> None:
+        variant, _ = batch_norm(artifacts, numbers(*shape, dtype=torch.bfloat16), "batchnorm_train_nchw")
+        assert (variant == "whole_int32") == (shape[0] * max(16, shape[2]) <= 16384)
+
+    def test_many_elements_do_where_channels_have_few(self, artifacts: Path) -> None:
+        plan = opened(artifacts, "batchnorm_train")
+        for rows, columns, expected in ((16, 2**17 + 1, True), (17, 2**17, False), (32, 2**16, True)):
+            inputs = [torch.empty(rows, columns, dtype=torch.bfloat16), *[torch.empty(columns)] * 4]
+            assert (chosen(plan, *inputs) == "whole_int32") == expected
+
+    def test_tensors_may_begin_anywhere(self, artifacts: Path) -> None:
+        x = numbers(3, 37, 7, dtype=torch.bfloat16)
+        _, expected = batch_norm(artifacts, x, "batchnorm_train_nchw")
+        for at in range(1, 8):
+            variant, y = batch_norm(artifacts, beginning(at, x), "batchnorm_train_nchw")
+            assert variant == "whole_int32"
+            assert torch.equal(y, expected)
+
+    def test_no_rows_have_no_mean(self, artifacts: Path) -> None:
+        plan = opened(artifacts, "batchnorm_train")
+        x, floats = torch.empty(0, 3, dtype=torch.bfloat16), [numbers(3) for _ in range(4)]
+        assert chosen(plan, x, *floats) != "whole_int32"
+        y, mean, *_ = plan(x, *floats)
+        assert y.shape == (0, 3)
+        assert bool(mean.isnan().all())
+
+    def test_no_channels_are_nothing_to_do(self, artifacts: Path) -> None:
+        y, mean, *_ = opened(artifacts, "batchnorm_train")(
+            torch.empty(5, 0, dtype=torch.bfloat16), *[torch.empty(0) for _ in range(4)]
+        )
+        assert (y.shape, mean.shape) == ((5, 0), (0,))
+
+    def test_equal_elements_have_no_variance(self, artifacts: Path) -> None:
+        x, floats = torch.full((300, 19), 7.125, dtype=torch.bfloat16), [torch.ones(19) for _ in range(4)]
+        _, mean, rstd, _, _ = opened(artifacts, "batchnorm_train")(x, *floats)
+        assert bool((mean == 7.125).all())
+        assert bool((rstd == torch.tensor(1e-5).rsqrt()).all())
+
+
+class TestOtherTasks:
+    @pytest.mark.parametrize("rows", [1, 5, 100, 511, 512, 513])
+    @pytest.mark.parametrize("columns", [1, 9, 333])
+    def test_several_reductions_of_products(self, artifacts: Path, rows: int, columns: int) -> None:
+        plan, x, w = opened(artifacts, "several"), numbers(rows, columns), numbers(columns).half()
+        y, s, top = (dict(zip((each.name for each in plan.plan.outputs), plan(x, w), strict=True))[name]
+                     for name in ("y", "s", "top"))  # fmt: skip
+        assert (chosen(plan, x, w) == "whole_int32") == (rows <= 512)
+        wide = w.double()
+        torch.testing.assert_close(s.double(), (x.double() * wide).sum(0), rtol=1e-5, atol=1e-4)
+        assert torch.equal(top, x.amax(0))
+        wanted = (x.double() - s.double()) * wide + top.double()
+        torch.testing.assert_close(y.double(), wanted, rtol=1e-5, atol=1e-3)
+
+    @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 20, 5, 7), (64, 3, 1, 1), (2, 9, 64, 64)])
+    def test_two_tensors_of_four_dims(self, artifacts: Path, shape: tuple[int, ...]) -> None:
+        plan, x, r = opened(artifacts, "residual"), numbers(*shape).bfloat16(), numbers(*shape[::-1]).bfloat16()
+        r = r.reshape(shape)
+        mean, m2, y = plan(x, r, 0.5)
+        assert chosen(plan, x, r, 0.5) == "whole_int32"
+        exact = x.double() + r.double()
+        torch.testing.assert_close(mean.double(), exact.mean((0, 2, 3)), rtol=1e-6, atol=1e-6)
+        around = exact - exact.mean((0, 2, 3), keepdim=True)
+        torch.testing.assert_close(m2.double(), around.square().sum((0, 2, 3)), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(y.double(), around * 0.5, rtol=1e-2, atol=1e-2)
+
+    @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (5, 3, 7, 2), (64, 2, 33, 4)])
+    def test_channels_of_two_dims_of_which_one_has_weights(self, artifacts: Path, shape: tuple[int, ...]) -> None:
+        plan = opened(artifacts, "grouped")
+        x, w = numbers(*shape, dtype=torch.double), numbers(shape[2], dtype=torch.double)
+        s, y = plan(x, w)
+        assert chosen(plan, x, w) == "whole_int32"
+        torch.testing.assert_close(s, x.sum((0, 3), keepdim=True))
+        torch.testing.assert_close(y, x * w.view(1, 1, -1, 1) - s)
+
+    @pytest.mark.parametrize("shape", [(1, 1), (512, 3), (77, 1000)])
+    def test_states_of_lambdas(self, artifacts: Path, shape: tuple[int, int]) -> None:
+        plan, x = opened(artifacts, "normalized"), numbers(*shape)
+        lse, y = plan(x)
+        assert chosen(plan, x) == "whole_int32"
+        torch.testing.assert_close(lse, x.logsumexp(0), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(y, x.log_softmax(0), rtol=1e-4, atol=1e-5)
+
+    @pytest.mark.parametrize("shape", [(1, 1), (300, 41), (600, 9)])
+    def test_what_is_read_may_be_overwritten(self, artifacts: Path, shape: tuple[int, int]) -> None:
+        x = numbers(*shape)
+        wanted = x.double() - x.double().sum(0)
+        opened(artifacts, "in_place")(x)
+        torch.testing.assert_close(x.double(), wanted, rtol=1e-5, atol=1e-3)
