@@ -33,8 +33,21 @@ def variants(planner: Planner) -> list[VariantSpec]:
     parts = parts_of(planner.task)
     statistics = usable(reduction.variants(replace(planner, task=parts.statistics)))
     elements = usable(pointwise.variants(replace(planner, task=parts.elements, tuned=NOT_TUNED)))
-    pairs = [_pair(first, second, parts.between) for first in statistics for second in elements]
+    pairs = [
+        _pair(first, second, parts.between)
+        for number, first in enumerate(statistics)
+        for second in elements
+        if number == 0 or not _takes_few(second)
+    ]
     return [*whole_variants(planner), *pairs]
+
+
+def _takes_few(variant: VariantSpec) -> bool:
+    """Whether ``variant`` takes few elements, however they lie: as the first statistics do, if any."""
+    match variant.guard:
+        case (("le", _, int()),):
+            return True
+    return False
 
 
 def _pair(statistics: VariantSpec, elements: VariantSpec, between: Collection[int]) -> VariantSpec:
