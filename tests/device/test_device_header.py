@@ -548,7 +548,7 @@ def test_nvcc_moves_vectors_sixteen_bytes_at_a_time(ptx_of_platform, name):
 
 FINISHES = [
     "adaln_backward/0_registers1024_vec8_int32_finish",
-    "batchnorm_train/0_vec8_int32_finish",
+    "batchnorm_train/0_vec8_int32_rows_vec8_int32_finish",
     "sum_squares/0_vec8_int32_finish",
     "inner_outer_finishes/0_registers1024_vec4_int32_finish",
 ]

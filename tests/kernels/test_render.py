@@ -37,10 +37,15 @@ SHOWN = {
     "welford": ("vec8_int32", "shifted_vec8_int32", "scalar_int64"),
     "softmax": ("registers_vec8_int32", "edged1_vec8_int32"),
     "dropout_add_rmsnorm": ("registers_vec8_int32",),
-    "batchnorm_train": ("vec8_int32",),
+    "batchnorm_train": ("whole_int32", "vec8_int32_rows_vec8_int32"),
     "scale_bias_relu": ("vec8_int32",),
     "rope": ("D128_rows_vec8_int32",),  # its sizes are constants
-    "batchnorm_train_nchw": ("vec8_int32", "pieces_vec8_int32", "columns_vec8_int32"),
+    "batchnorm_train_nchw": (
+        "whole_int32",
+        "vec8_int32_vec8_int32",
+        "pieces_vec8_int32_folded_vec8_int32",
+        "columns_vec8_int32_folded_vec8_int32",
+    ),
 }
 """Recipes and the variants of their first segment whose kernels are kept as goldens."""
 
@@ -88,7 +93,9 @@ def launched(planned: PlannedRecipe) -> Iterator[Launched]:
     for segment in planned.plan.targets[0].segments:
         for variant in segment.variants:
             for launch in variant.launches:
-                suffix = SUFFIXES.get(launch.kernel.rpartition("_")[0], "")
+                template = launch.kernel.rpartition("_")[0]
+                is_second = segment.scheduler == "outer_persistent" and template.startswith("pointwise")
+                suffix = "_elements" if is_second else SUFFIXES.get(template, "")
                 kernel = planned.kernels["sm_90"][launch.kernel]
                 yield Launched(stem=f"{segment.id}_{variant.name}{suffix}", kernel=kernel)
 
@@ -105,7 +112,7 @@ def names(text: str, path: str = "test.yaml") -> dict[str, str]:
 def test_golden(recipe: str, golden: Golden) -> None:
     found = {each.stem: each.kernel for each in launched(planned_file(ROOT / "recipes" / f"{recipe}.yaml"))}
     for variant in SHOWN[recipe]:
-        stems = [stem for stem in found if stem in (f"0_{variant}", f"0_{variant}_finish")]
+        stems = [stem for stem in found if stem in (f"0_{variant}", f"0_{variant}_finish", f"0_{variant}_elements")]
         assert stems
         for stem in stems:
             golden(KERNELS / recipe / f"{stem}.cu", found[stem].text)

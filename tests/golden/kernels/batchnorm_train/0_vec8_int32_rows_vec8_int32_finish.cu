@@ -1,0 +1,607 @@
+// batchnorm_train.yaml, segment 0: outer_persistent, variant small_scalar_int64_few_scalar_int64
+// segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 26: 20, 32: 26, 33: 27}
+// schedule: threads=256 parts=[(block_x=0 ahead=8 group=(reductions=[1] kept=[1] partials=0 results=0 across=[]
+//   scaled=[] outer=[] depth=[] is_last=True))]
+// launch: segment 0, small_scalar_int64_few_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
+//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
+//   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
+//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C <= 262144, R*C <= 270336
+// launch: segment 0, vec8_int32_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
+//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
+//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
+//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors)))), max(1, min(C, (8 -
+//   6*max(max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C >
+//   24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, (C % 8)
+//   == 0, aligned(x, 16), aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16),
+//   aligned(new_mean, 16), aligned(new_var, 16), R < 1073741824, aligned(weight, 16), aligned(bias, 16), aligned(y, 16)
+// launch: segment 0, vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8
+//   - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps
+//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
+//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors)))), max(1, min(C, (8 -
+//   6*max(max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C >
+//   24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, (C % 8)
+//   == 0, aligned(x, 16), aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16),
+//   aligned(new_mean, 16), aligned(new_var, 16), R < 1073741824, aligned(y, 16)
+// launch: segment 0, vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
+//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
+//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
+//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors)))), max(1, min(C, (8 -
+//   6*max(max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C >
+//   24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, (C % 8)
+//   == 0, aligned(x, 16), aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16),
+//   aligned(new_mean, 16), aligned(new_var, 16), R < 1073741824
+// launch: segment 0, single_scalar_int64_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
+//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
+//   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
+//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C <= 8388608, R*C < 2146435072, (C % 8) == 0, aligned(x, 16),
+//   aligned(weight, 16), aligned(bias, 16), aligned(mean, 16), aligned(rstd, 16), aligned(y, 16)
+// launch: segment 0, single_scalar_int64_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
+//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
+//   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
+//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C <= 8388608, R*C < 2146435072, aligned(x, 16), aligned(y,
+//   16)
+// launch: segment 0, single_scalar_int64_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
+//   (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps
+//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
+//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
+//   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
+//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C <= 8388608
+// launch: segment 0, folded_vec8_int32_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
+//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))),
+//   max(1, min(C, (8 - 6*max(max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C //
+//   (8*gpu.multiprocessors)), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R < 1073741824, R*C <
+//   2146435072, (C % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(mean, 16), aligned(rstd, 16), aligned(y,
+//   16)
+// launch: segment 0, folded_vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
+//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))),
+//   max(1, min(C, (8 - 6*max(max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C //
+//   (8*gpu.multiprocessors)), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R < 1073741824, R*C <
+//   2146435072, aligned(y, 16)
+// launch: segment 0, folded_vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
+//   (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps
+//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
+//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))),
+//   max(1, min(C, (8 - 6*max(max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C //
+//   (8*gpu.multiprocessors)), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R < 1073741824
+// launch: segment 0, realigned_vec8_int32_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
+//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors)))), max(1, min(C, (8 -
+//   6*max(max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C >
+//   24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072,
+//   aligned(x, 16), R < 1073741824, (C % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(mean, 16),
+//   aligned(rstd, 16), aligned(y, 16)
+// launch: segment 0, realigned_vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
+//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors)))), max(1, min(C, (8 -
+//   6*max(max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C >
+//   24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072,
+//   aligned(x, 16), R < 1073741824, aligned(y, 16)
+// launch: segment 0, realigned_vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
+//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors)))), max(1, min(C, (8 -
+//   6*max(max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C >
+//   24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072,
+//   aligned(x, 16), R < 1073741824
+// launch: segment 0, scalar_int64_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8
+//   - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps
+//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
+//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
+//   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
+//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, (C % 8) == 0, aligned(x, 16), aligned(weight,
+//   16), aligned(bias, 16), aligned(mean, 16), aligned(rstd, 16), aligned(y, 16)
+// launch: segment 0, scalar_int64_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
+//   (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps
+//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
+//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
+//   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
+//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, aligned(x, 16), aligned(y, 16)
+// launch: segment 0, scalar_int64_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
+//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
+//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
+//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
+//   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
+//   8))*max(1, C // (8*gpu.multiprocessors)), 256))
+#include <fusebuild/kernel.cuh>
+
+using Index = int64_t;
+constexpr int kThreads = 256;
+
+FUSEBUILD_KERNEL(kThreads, 1)
+reduction_finish_14bdb6c3e4fa47d6(
+    const float* T3,  // running_mean: float[C]
+    const float* T4,  // running_var: float[C]
+    float* T6,  // mean: float[C]
+    float* T14,  // rstd: float[C]
+    float* T26,  // new_mean: float[C]
+    float* T32,  // new_var: float[C]
+    const double* P6,  // partial results of mean
+    const float* P7,  // partial results of m2
+    const float* P8,  // partial results of count
+    int64_t s9,  // R
+    int64_t n1,  // C
+    int64_t splits,  // partial results of each, combined in a fixed order
+    int64_t block_width) {  // results per block
+  fb::let_next_kernel_start();  // it waits for the end of this one
+  const int width = block_width;
+  const int height = splits < kThreads / width ? splits : kThreads / width;  // threads per result
+  constexpr int kAhead = 8;  // partial results that a thread loads before it combines the first
+  const int64_t results = n1;
+  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const Index kept = Index(fb::block_x()) * width + x;
+  const int64_t stride = height * results;  // from one partial result of a thread to its next
+  const bool writes = y == 0 && kept < results;
+  fb::wait_for_previous_kernel();  // it may still be writing partial results
+  const float t3 = writes ? T3[kept] : float{};  // running_mean
+  const float t4 = writes ? T4[kept] : float{};  // running_var
+
+  fb::Welford<float>::State a6 = fb::Welford<float>::identity();
+  if (kept < results && y < height) {
+    for (int64_t first = y; first < splits; first += kAhead * height) {
+      const int64_t left = (int(splits - first) + height - 1) / height;
+      const int count = left < kAhead ? int(left) : kAhead;
+      const int64_t start = first * results + kept;
+      fb::Welford<float>::State p6[kAhead];
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kAhead; ++u) {
+        const int64_t place = start + fb::smaller(u, count - 1) * stride;
+        p6[u] = {P6[place], P7[place], P8[place]};
+      }
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kAhead; ++u) {
+        const bool is_there = u < count;
+        a6 = fb::Welford<float>::combine(a6, is_there ? p6[u] : fb::Welford<float>::identity());
+      }
+    }
+  }
+  fb::reduce_columns_of<kThreads>(x, y, width, height, fb::accumulator<fb::Welford<float>>(a6));
+  if (y != 0 || kept >= results) return;
+  const float t6 = fb::Welford<float>::mean(a6);  // mean, batchnorm_train.yaml:16
+  const float t7 = a6.v1;  // m2, batchnorm_train.yaml:16
+  const int64_t t10 = s9;  // count, batchnorm_train.yaml:16
+  const float t11 = t7 / fb::cast<float>(t10);  // batchnorm_train.yaml:17
+  const float t13 = t11 + 1e-05f;  // batchnorm_train.yaml:17
+  const float t14 = fb::rsqrt(t13);  // rstd, batchnorm_train.yaml:17
+  const float t23 = t6 - t3;  // batchnorm_train.yaml:19
+  const float t25 = 0.1f * t23;  // batchnorm_train.yaml:19
+  const float t26 = t3 + t25;  // new_mean, batchnorm_train.yaml:19
+  const int64_t t28 = fb::sub(t10, int64_t(1));  // batchnorm_train.yaml:20
+  const float t29 = t7 / fb::cast<float>(t28);  // batchnorm_train.yaml:20
+  const float t30 = t29 - t4;  // batchnorm_train.yaml:20
+  const float t31 = 0.1f * t30;  // batchnorm_train.yaml:20
+  const float t32 = t4 + t31;  // new_var, batchnorm_train.yaml:20
+  T6[kept] = t6;
+  T14[kept] = t14;
+  T26[kept] = t26;
+  T32[kept] = t32;
+}
+
+FUSEBUILD_ENTRY(reduction_finish_14bdb6c3e4fa47d6)

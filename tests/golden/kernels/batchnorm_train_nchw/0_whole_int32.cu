@@ -1,0 +1,132 @@
+// batchnorm_train_nchw.yaml, segment 0: outer_persistent, variant whole_int32
+// segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 25: 23, 31: 29, 32: 30}
+// schedule: threads=512 unroll=8 elements=16384
+// launch: segment 0, whole_int32 on sm_90: grid ceil_div(C, argument 15), 1, 1; block 512, 1, 1; given x, weight, bias,
+//   running_mean, running_var, mean, rstd, new_mean, new_var, y, N*HW, N, C, HW, min(max(1, 16384 // max(1, N*HW)),
+//   512, max(ceil_div(C, 2*gpu.multiprocessors), min(ceil_div(16, max(1, HW)), max(1, C)))); if N*C*HW < 2146435072, 0
+//   < N*HW, N*max(16, HW) <= 16384, N*C*HW*(16 < N*HW) <= 2097152
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreads = 512;
+constexpr int kVec = 1;
+constexpr int kUnroll = 8;  // elements in flight per thread and tensor
+constexpr int kMost = 16384;  // elements of a block, at most
+
+FUSEBUILD_KERNEL(kThreads, 2)
+outer_persistent_03a249fbf965d509(
+    const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
+    const float* T1,  // weight: float[C]
+    const float* T2,  // bias: float[C]
+    const float* T3,  // running_mean: float[C]
+    const float* T4,  // running_var: float[C]
+    float* T6,  // mean: float[C]
+    float* T14,  // rstd: float[C]
+    float* T25,  // new_mean: float[C]
+    float* T31,  // new_var: float[C]
+    __nv_bfloat16* T32,  // y: bfloat16[N, C, HW]
+    int64_t s9,  // N*HW
+    int64_t n0,  // N
+    int64_t n1,  // C
+    int64_t n2,  // HW
+    int64_t block_channels) {  // channels of a block, neighbours in memory
+  const Index channels = n1;
+  const Index inner = n2;  // elements of a channel that are neighbours in memory
+  const Index first = Index(fb::block_x()) * Index(block_channels);
+  const Index own = fb::smaller(int(block_channels), channels - first);  // channels of the block
+  const Index each = n0 * inner, elements = each * own;  // of a channel, and of all of them
+
+  int shift = 0;  // 2 to it threads share a channel
+  while ((2 * Index(block_channels)) << shift <= kThreads) ++shift;
+  const int width = 1 << shift, lane = fb::thread_x() & (width - 1);
+  const bool active = (fb::thread_x() >> shift) < own;  // spare threads repeat a channel and store nothing
+  FUSEBUILD_SHARED(__nv_bfloat16, tile0, kMost);
+  FUSEBUILD_SHARED(float, of_channel2, kThreads);
+  FUSEBUILD_SHARED(float, of_channel6, kThreads);
+  FUSEBUILD_SHARED(float, of_channel15, kThreads);
+  const Index slot = active ? fb::thread_x() >> shift : own - 1, channel = first + slot;
+  const float t1 = T1[channel];  // weight
+  const float t2 = T2[channel];  // bias
+  const float t3 = T3[channel];  // running_mean
+  const float t4 = T4[channel];  // running_var
+
+  fb::ChannelWalk copied(fb::thread_x(), kThreads, own, inner);
+  for (Index top = fb::thread_x(); top < elements; top += kUnroll * kThreads) {
+    __nv_bfloat16 p0[kUnroll];
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      if (top + u * kThreads >= elements) break;
+      const Index at = copied.place(first, channels);
+      p0[u] = T0[at];
+      copied.next();
+    }
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index place = top + u * kThreads;
+      if (place >= elements) break;
+      tile0[place] = p0[u];
+    }
+  }
+  fb::sync_block();
+
+  fb::BatchMoments<float, Index> w6;
+  fb::ChannelWalk walk(lane, width, 1, inner);
+  for (Index element = lane; element < each; element += width) {
+    const Index place = walk.place(slot, own);
+    walk.next();
+    fb::Vec<float, kVec> e6;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = tile0[place];  // x
+      const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
+      e6[k] = t5;
+    }
+    w6.add(e6);
+  }
+  auto a6 = w6.state<fb::Welford<float>::State>(fb::Welford<float>::identity());
+  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Welford<float>>(a6));
+  if (active && lane == 0) {
+    const float t6 = fb::Welford<float>::mean(a6);  // mean, batchnorm_train_nchw.yaml:16
+    const float t7 = a6.v1;  // m2, batchnorm_train_nchw.yaml:16
+    const int64_t t10 = s9;  // count, batchnorm_train_nchw.yaml:16
+    const float t11 = t7 / fb::cast<float>(t10);  // batchnorm_train_nchw.yaml:17
+    const float t13 = t11 + 1e-05f;  // batchnorm_train_nchw.yaml:17
+    const float t14 = fb::rsqrt(t13);  // rstd, batchnorm_train_nchw.yaml:17
+    const float t15 = t14 * t1;  // batchnorm_train_nchw.yaml:19
+    const float t22 = t6 - t3;  // batchnorm_train_nchw.yaml:22
+    const float t24 = 0.1f * t22;  // batchnorm_train_nchw.yaml:22
+    const float t25 = t3 + t24;  // new_mean, batchnorm_train_nchw.yaml:22
+    const int64_t t27 = fb::sub(t10, int64_t(1));  // batchnorm_train_nchw.yaml:23
+    const float t28 = t7 / fb::cast<float>(t27);  // batchnorm_train_nchw.yaml:23
+    const float t29 = t28 - t4;  // batchnorm_train_nchw.yaml:23
+    const float t30 = 0.1f * t29;  // batchnorm_train_nchw.yaml:23
+    const float t31 = t4 + t30;  // new_var, batchnorm_train_nchw.yaml:23
+    T6[channel] = t6;
+    T14[channel] = t14;
+    T25[channel] = t25;
+    T31[channel] = t31;
+    of_channel2[slot] = t2;
+    of_channel6[slot] = t6;
+    of_channel15[slot] = t15;
+  }
+  fb::sync_block();
+
+  fb::ChannelWalk left(fb::thread_x(), kThreads, own, inner);
+  for (Index place = fb::thread_x(); place < elements; place += kThreads) {
+    const Index at = left.place(first, channels);
+    const int slot = left.channel();
+    left.next();
+    const __nv_bfloat16 t0 = tile0[place];  // x
+    const float t2 = of_channel2[slot];  // bias
+    const float t6 = of_channel6[slot];  // mean
+    const float t15 = of_channel15[slot];  // t15
+    const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
+    const float t17 = t5 - t6;  // batchnorm_train_nchw.yaml:21
+    const float t19 = t17 * t15;  // batchnorm_train_nchw.yaml:21
+    const float t21 = t19 + t2;  // y, batchnorm_train_nchw.yaml:21
+    const __nv_bfloat16 t32 = fb::cast<__nv_bfloat16>(t21);  // batchnorm_train_nchw.yaml:25
+    T32[at] = t32;
+  }
+}
+
+FUSEBUILD_ENTRY(outer_persistent_03a249fbf965d509)
