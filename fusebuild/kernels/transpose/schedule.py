@@ -41,6 +41,7 @@ from fusebuild.kernels.common.spec import (
 )
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.pointwise import schedule as pointwise
+from fusebuild.kernels.transpose.narrow import has_narrow, narrow_variant
 from fusebuild.target.table import Target
 
 THREADS = 256
@@ -109,12 +110,15 @@ def variants(planner: Planner) -> list[VariantSpec]:
     *vectors, (name, guard, _, index), large = planner.widths(vec, _aligned(planner, across, vec))
     full = tuple(("ge", domain.axes[axis].extent, SCALAR_SIDE) for axis in (across, domain.inner))
     shifted = [_shifted(planner, across, vec)] if _has_shifted(planner, across, vec) else []
+    tiled = _tiled(domain, across)
+    narrow = [narrow_variant(planner, vec, tiled)] if shifted and has_narrow(planner, across, tiled) else []
     lanes = pointwise.flat_variant(planner, ("lanes_int32", guard, 1, index))
     return [
         replace(lanes, name="few_lanes_int32", guard=(("le", domain.points(domain.every), FEW),)),
         *(_squares(planner, across, way) for way in vectors),
+        *narrow,
         *shifted,
-        _squares(planner, across, (name, (*guard, *full), 1, index)),
+        *([] if shifted else [_squares(planner, across, (name, (*guard, *full), 1, index))]),
         lanes,
         _squares(planner, across, large),
     ]
