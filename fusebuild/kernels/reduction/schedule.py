@@ -316,7 +316,9 @@ def _tile(planner: Planner, threads: int) -> Tile | None:
         return None
     if not flat or planner.bytes_of(of_rows) * rows > TILE_BYTES:
         return None
-    return Tile(elements=TILE_BYTES // planner.bytes_of(flat), rows=rows, batch=TILE_BATCH, narrow=NARROW)
+    has_others = bool(domain.sources) or inputs.intersection(domain.accesses) != flat | of_rows
+    elements = TILE_BYTES // planner.bytes_of(flat)
+    return Tile(elements=elements, rows=rows, batch=TILE_BATCH, narrow=NARROW, least=TILE_BATCH if has_others else 1)
 
 
 def _is_interleaved(planner: Planner) -> bool:

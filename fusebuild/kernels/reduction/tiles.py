@@ -25,12 +25,13 @@ LONGEST_TILED = 256
 class Tile:
     """Short rows that a block has in shared memory, side by side as in global memory: so many ``elements`` of each
     tensor, of so many ``rows`` at most. Threads take a ``batch`` of neighbouring elements at a time, and rows of up to
-    ``narrow`` ones as a whole."""
+    ``narrow`` ones as a whole, in a batch of ``least`` elements or more."""
 
     elements: int
     rows: int
     batch: int
     narrow: int
+    least: int
 
 
 def rows_of_thread(columns: Formula, places: int, filling: Formula) -> Formula:

@@ -200,9 +200,9 @@ FUSEBUILD_DEVICE void with_constant(int number, const Visitor& visit) {
   }
 }
 
-// The elements of a batch that holds `elements`: a power of two.
-FUSEBUILD_DEVICE constexpr int batch_of(int elements) {
-  int batch = 1;
+// The elements of a batch that holds `elements`: a power of two, `least` or more.
+FUSEBUILD_DEVICE constexpr int batch_of(int elements, int least) {
+  int batch = least;
   while (batch < elements) batch *= 2;
   return batch;
 }
