@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.lambdas import foldings
@@ -62,17 +63,17 @@ def _statistics(channels: Channels) -> Sweep:
     """What a thread does with its elements of one channel."""
     body, gathered, indices = channels.body, channels.gathered, reductions(channels.body.task)
     taken = _taken(channels, channels.before, gathered.targets())
-    singly = accumulate(body, gathered.singly, is_first="is_first")
-    return join(
+    sweep = join(
         Sweep(
             row=tuple(map(body.statement, channels.early)),
             accumulators=tuple(each.declaration() for each in foldings(body, gathered.plain)),
             element=(*taken, *map(body.statement, channels.before)),
-            accumulate=singly.accumulate,
+            accumulate=accumulate(body, gathered.singly).accumulate,
             reduce=f"fb::reduce_row_of<kThreads>(width, {accumulators(body, indices)});",
         ),
         gathered.along_rows(),
     )
+    return replace(sweep, accumulate=tuple(f"if (fb::is_inside(inside, k)) {line}" for line in sweep.accumulate))
 
 
 def _elements(channels: Channels) -> Sweep:

@@ -14,12 +14,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, total
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
-from fusebuild.kernels.common.spec import KernelSpec, KnownSizes, VariantSpec, call_parameter, fits_int32
-from fusebuild.kernels.common.spec import kernel_parameters as all_parameters
+from fusebuild.kernels.common.spec import (
+    KernelSpec,
+    KnownSizes,
+    VariantSpec,
+    VectorLayout,
+    call_parameter,
+    fits_int32,
+    kernel_parameters,
+)
 from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.outer_persistent.channels import Channels
 from fusebuild.target.table import Target
@@ -31,23 +38,34 @@ BESIDE_BYTES = 12 * 1024
 THREADS = 512
 UNROLL = 8
 """Elements that a thread loads before it puts the first into shared memory."""
-LEAST_RUN = 16
-"""Neighbours in memory that a block takes, where a channel has fewer: a sector of narrow elements."""
+BATCH = 4
+"""Elements of a channel that a thread takes at a time."""
+LEAST_RUN, SHORT_RUN = 16, 4
+"""Neighbours in memory that a block takes, where a channel has fewer: a sector of narrow elements, or a part of it
+where elements are few, so that L2 has them."""
+FEW = 2**18
+"""Those few."""
+BLOCK_OF_FEW = 2**13
+"""What a block has of few elements, at most: with more of them one block takes longer than three launches. (H100,
+batchnorm_train_nchw of 8 x 1 x 2048 elements: 12.8 us by one block, 7.3 by three kernels.)"""
 BLOCKS_WANTED = 2
 """Blocks of each multiprocessor that channels are shared out to."""
+RESIDENT_BLOCKS = 3
+"""Blocks whose registers a multiprocessor shall have: while those of one wait, others compute."""
 MOST_ELEMENTS = 2**21
 """Elements of a tensor beyond which channels shall have few."""
 FEW_IN_CHANNEL = 16
-"""Those few."""
+"""Elements of those."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeHeuristics:
-    """Blocks of ``threads``, each of which loads ``unroll`` elements before it uses the first; a block has so many
-    ``elements`` of each tensor, at most."""
+    """Blocks of ``threads``, each of which loads ``unroll`` elements before it uses the first, and combines a ``batch``
+    of them at a time; a block has so many ``elements`` of each tensor, at most."""
 
     threads: int
     unroll: int
+    batch: int
     elements: int
 
 
@@ -77,10 +95,11 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
     beside = _beside(planner, most)
     kernel = planner.kernel(
         "outer_persistent",
-        WholeHeuristics(threads=choice.threads, unroll=choice.unroll, elements=most),
-        vec=1,
+        WholeHeuristics(threads=choice.threads, unroll=choice.unroll, batch=BATCH, elements=most),
+        vec=BATCH,
+        vectors=VectorLayout.SHIFTED,
         parameters=(
-            *all_parameters(task, domain),
+            *kernel_parameters(task, domain),
             call_parameter("block_channels", beside, "channels of a block, neighbours in memory"),
         ),
         min_blocks=choice.min_blocks,
@@ -93,7 +112,7 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
 
 
 def _proposal() -> WholeChoice:
-    return WholeChoice(threads=THREADS, unroll=UNROLL, min_blocks=BLOCKS_WANTED)
+    return WholeChoice(threads=THREADS, unroll=UNROLL, min_blocks=RESIDENT_BLOCKS)
 
 
 def _beside(planner: Planner, most: int) -> Formula:
@@ -103,7 +122,7 @@ def _beside(planner: Planner, most: int) -> Formula:
     own, inner, count = domain.points(domain.reduced), _inside(planner), domain.points(domain.kept)
     room: Formula = ("max", 1, ("floor_div", most, ("max", 1, own)))
     filling: Formula = ("ceil_div", count, ("mul", BLOCKS_WANTED, MULTIPROCESSORS))
-    sector: Formula = ("ceil_div", LEAST_RUN, ("max", 1, inner))
+    sector: Formula = ("ceil_div", _run(planner), ("max", 1, inner))
     wanted: Formula = ("max", filling, ("min", sector, ("max", 1, count)))
     return simplified(("min", room, WARP * (THREADS // WARP), wanted))
 
@@ -114,9 +133,16 @@ def _guard(planner: Planner, most: int) -> tuple[Formula, ...]:
     domain = planner.domain
     points, own = domain.points(domain.every), domain.points(domain.reduced)
     outer = domain.points(domain.every[: domain.kept[0]])
-    run = product([outer, ("max", LEAST_RUN, _inside(planner))])
+    run = product([outer, ("max", _run(planner), _inside(planner))])
+    room = total([min(BLOCK_OF_FEW, most), product([max(0, most - BLOCK_OF_FEW), ("lt", FEW, points)])])
     many = product([points, ("lt", FEW_IN_CHANNEL, own)])
-    return (fits_int32(points), ("lt", 0, own), ("le", simplified(run), most), ("le", many, MOST_ELEMENTS))
+    return (fits_int32(points), ("lt", 0, own), ("le", simplified(run), room), ("le", many, MOST_ELEMENTS))
+
+
+def _run(planner: Planner) -> Formula:
+    """The neighbours in memory that a block takes at least."""
+    are_many: Formula = ("lt", FEW, planner.domain.points(planner.domain.every))
+    return total([SHORT_RUN, product([LEAST_RUN - SHORT_RUN, are_many])])
 
 
 def _inside(planner: Planner) -> Formula:

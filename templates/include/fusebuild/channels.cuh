@@ -1,4 +1,4 @@
-// Walks over what is `channels x inner` elements for each outer index, without a division for each of them.
+// Walks over runs of neighbours in memory, one after another, without a division for each element.
 
 #pragma once
 
@@ -6,37 +6,53 @@
 
 namespace fusebuild {
 
-// From element `start` on by `step`, where `own` neighbouring channels have `inner` elements each that are
-// neighbours in memory.
-class ChannelWalk {
+// From element `start` of all runs on by `step`: runs have `length` elements, at least one, and begin
+// `stride` apart.
+class RunWalk {
  public:
-  FUSEBUILD_DEVICE ChannelWalk(int start, int step, int own, int inner)
-      : own_(own),
-        inner_(inner),
-        outer_(start / (own * inner)),
-        channel_(start % (own * inner) / inner),
-        within_(start % inner),
-        outer_step_(step / (own * inner)),
-        channel_step_(step % (own * inner) / inner),
-        within_step_(step % inner) {}
+  FUSEBUILD_DEVICE RunWalk(unsigned start, unsigned step, unsigned length, unsigned stride)
+      : length_(length),
+        within_(start % length),
+        within_step_(step % length),
+        place_(start / length * stride + start % length),
+        place_step_(step / length * stride + step % length),
+        gap_(stride - length) {}
 
-  // Which of the `own` channels the element belongs to.
-  FUSEBUILD_DEVICE int channel() const { return channel_; }
-
-  // Where the element is in a tensor of `channels`, in which the own ones are those from `first` on.
-  FUSEBUILD_DEVICE int place(int first, int channels) const {
-    return (outer_ * channels + first + channel_) * inner_ + within_;
-  }
+  // How far the element is from the first one of the first run.
+  FUSEBUILD_DEVICE int place() const { return place_; }
 
   FUSEBUILD_DEVICE void next() {
-    const int carried = count_on(within_, within_step_, inner_);
-    outer_ += outer_step_ + count_on(channel_, channel_step_ + carried, own_);
+    place_ += place_step_ + (count_on(within_, within_step_, length_) ? gap_ : 0);
   }
 
  private:
-  int own_, inner_;
-  int outer_, channel_, within_;
-  int outer_step_, channel_step_, within_step_;
+  int length_, within_, within_step_, place_, place_step_, gap_;
+};
+
+// The same of runs that are `own` channels of `inner` elements each.
+class ChannelWalk {
+ public:
+  FUSEBUILD_DEVICE ChannelWalk(unsigned start, unsigned step, unsigned own, unsigned inner, unsigned stride)
+      : own_(own),
+        inner_(inner),
+        channel_(start % (own * inner) / inner),
+        within_(start % inner),
+        channel_step_(step % (own * inner) / inner),
+        within_step_(step % inner),
+        place_(start / (own * inner) * stride + start % (own * inner)),
+        place_step_(step / (own * inner) * stride + step % (own * inner)),
+        gap_(stride - own * inner) {}
+
+  FUSEBUILD_DEVICE int place() const { return place_; }
+  FUSEBUILD_DEVICE int channel() const { return channel_; }
+
+  FUSEBUILD_DEVICE void next() {
+    const int carried = count_on(within_, within_step_, inner_);
+    place_ += place_step_ + (count_on(channel_, channel_step_ + carried, own_) ? gap_ : 0);
+  }
+
+ private:
+  int own_, inner_, channel_, within_, channel_step_, within_step_, place_, place_step_, gap_;
 };
 
 }  // namespace fusebuild

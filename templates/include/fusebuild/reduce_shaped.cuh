@@ -11,7 +11,8 @@ namespace fusebuild {
 
 // --- Rows: threads that are consecutive in thread_x()
 
-// Replaces each value by `count` slots combined.
+// Replaces each value by `count` slots combined, a power of two and no more than a warp has lanes. States take
+// so long to combine that each lane takes one of them, and lanes meet.
 template <typename Layout>
 struct CombineSlots {
   unsigned char* storage;
@@ -19,6 +20,13 @@ struct CombineSlots {
 
   template <typename Op, typename T, int N>
   FUSEBUILD_DEVICE void operator()(const Accumulator<Op, T, N>& accumulator, int number) const {
+    if constexpr (kIsLambda<Op>) {
+      const int slot = first_slot + (thread_lane() & (count - 1));
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < N; ++k) accumulator.values[k] = *Layout::template at<T>(storage, number + k, slot);
+      for (int mask = count / 2; mask > 0; mask /= 2) combine_with_lane<kWarpThreads>(accumulator, mask);
+      return;
+    }
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k) {
       T result = *Layout::template at<T>(storage, number + k, first_slot);
