@@ -11,9 +11,12 @@ FUSEBUILD_DEVICE void copy_row(const T* in, T* out, int64_t rows, int64_t column
   if (row >= rows) return;
   const int64_t shift = shift_of<N>(row * columns);
   const int64_t readable = readable_of<N>(columns, (rows - row) * columns);
+  const int64_t whole = whole_vectors_of<N>(columns, shift, readable);
   for (int64_t col = -shift; col < columns; col += N) {
-    const Vec<T, N> values = unpack(load_packed_up_to<N>(in + row * columns + col, readable - col));
-    store_inside(out + row * columns + col, values, inside_of<N>(col, columns));
+    const T* address = in + row * columns + col;
+    const Packed<T, N> loaded =
+        col < whole ? load_packed<N>(address) : load_packed_up_to<N>(address, readable - col);
+    store_inside(out + row * columns + col, unpack(loaded), inside_of<N>(col, columns));
   }
 }
 

@@ -111,9 +111,13 @@ class Rows:
         """The line that takes the current vector of input ``fid`` from the ``source``."""
         return f"const fb::Vec<{self.c_type(fid)}, kVec> v{fid} = {source};"
 
+    def address(self, fid: int) -> str:
+        """Where the current vector of tensor ``fid`` is in its row ``r<fid>``."""
+        return f"r{fid} + {self.body.offset(fid, [self.column])}"
+
     def from_memory(self, fid: int, *, packed: bool = False) -> str:
         """The expression that loads the current vector of input ``fid`` from its row ``r<fid>``."""
-        address = f"r{fid} + {self.body.offset(fid, [self.column])}"
+        address = self.address(fid)
         if not self.body.spec.is_shifted:
             return f"fb::load{'_packed' if packed else ''}<kVec>({address})"
         if fid in self.body.domain.flat:
@@ -346,7 +350,7 @@ class Rows:
         shifted, flat = self.body.spec.is_shifted, self.body.domain.flat
         store = "fb::store_inside({}, o{}, inside);" if shifted else "fb::store({}, o{});"
         vectors = [fid for fid in outputs if (fid in flat if shifted else self.body.is_vector(fid))]
-        address = {fid: f"r{fid} + {self.body.offset(fid, [self.column])}" for fid in vectors}
+        address = {fid: self.address(fid) for fid in vectors}
         return self.stores_of(outputs, {fid: store.format(address[fid], fid) for fid in vectors})
 
     def stores_of(self, outputs: Sequence[int], vectors: Mapping[int, str]) -> Sweep:

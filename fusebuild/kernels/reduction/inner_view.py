@@ -44,7 +44,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     known = rows.of_rows
     gathered = rows.batches(indices, is_long=True)
     targets = gathered.targets()
-    sweep = _loaded_ahead(rows, targets, known)
+    sweep, in_part = _loaded_ahead(rows, targets, known)
     reduce = f"fb::reduce_row_of<kThreads>(width, {accumulators(body, indices)});"
     position = f"{body.step('split', rows.row.axes)} + row" if rows.row.axes else "split"
     partials = (line for folding in foldings(body, indices) for line in folding.partial_stores(position))
@@ -54,7 +54,8 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
         element=tuple(partials) if is_split else (),
     )
     reader = "split == 0 && lane == 0" if is_split else "lane == 0"
-    only = rows.only_elements(gathered, reader)
+    found = rows.only_elements(gathered, reader)
+    only = Sweep(merged=(*found.accumulators, *found.merged))  # the position comes while the row is on its way
     kept = Sweep(accumulators=tuple(folding.declaration() for folding in foldings(body, gathered.plain)))
     sweep = _without_idle_coordinates(join(kept, sweep, rows.updates(gathered), only, Sweep(reduce=reduce)))
     if heuristics.in_pieces:
@@ -66,6 +67,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
         extents = {"rows": extents["rows"], "columns": body.size([last]), "pieces": body.size([first])}
     return make_view(
         body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep, *short), epilogue=epilogue, extents=extents,
+        ahead=Sweep(loads=in_part),
     )  # fmt: skip
 
 
@@ -151,32 +153,39 @@ def _from_tile(rows: Rows, fid: int) -> Lines:
     return (rows.vector(fid, f"fb::load_elements<kVec>(r{fid} + col)"),)
 
 
-def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> Sweep:
+def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> tuple[Sweep, Lines]:
     """The sweep that computes ``targets``. Vectors are loaded into arrays by ``loads``, several before the first is
-    used: whether a row has them is tested first, and no compiler moves loads past tests."""
+    used: whether a row has them is tested first, and no compiler moves loads past tests. Beside it the loads of the
+    vector that a tensor has in part, where it may have one, which comes after all others: single elements in the place
+    of each vector would be most of the code that is run through before the first is used."""
     body, ahead = rows.body, dict[int, str]()
     heuristics = body.spec.heuristics
     assert isinstance(heuristics, InnerHeuristics)
+    ends_in_part = body.spec.is_shifted and not heuristics.in_pieces
 
     def from_memory(fid: int) -> str:
         if heuristics.in_pieces:
             return f"fb::load_packed_up_to<kVec>(T{fid} + (begin + col), total - (begin + col))"
         return rows.from_memory(fid, packed=True)
 
+    def whole(fid: int) -> str:
+        return f"fb::load_packed<kVec>({rows.address(fid)})" if ends_in_part else from_memory(fid)
+
     def take(fid: int) -> Lines:
         if body.spec.is_shifted and fid not in body.domain.flat:
             return rows.global_load(fid)
-        ahead[fid] = f"p{fid}[u] = {from_memory(fid)};"
+        ahead[fid] = f"p{fid}[u] = {{}};"
         return (rows.vector(fid, f"fb::unpack(p{fid}[u])"),)
 
     sweep = rows.sweep(targets, known, take)
-    return replace(
+    loaded = replace(
         sweep,
         load_coordinates=body.coordinates(rows.column, body.needs_coordinates(ahead, rows.column)),
         arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in ahead),
-        loads=tuple(ahead.values()),
+        loads=tuple(line.format(whole(fid)) for fid, line in ahead.items()),
         vector=(*sweep.loads, *sweep.vector),
     )
+    return loaded, tuple(line.format(from_memory(fid)) for fid, line in ahead.items()) if ends_in_part else ()
 
 
 def _without_idle_coordinates(sweep: Sweep) -> Sweep:

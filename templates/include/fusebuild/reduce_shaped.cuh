@@ -54,15 +54,22 @@ FUSEBUILD_DEVICE void reduce_row_of(int width, const Accumulators&... accumulato
   visit_each(CombineSlots<Layout>{storage, first_slot, width / kWarpThreads}, 0, accumulators...);
 }
 
-// As store_rows, where 2 to the power of `row_shift` threads of a (kThreads, 1, 1) block share a row.
+// As store_rows, where 2 to the power of `row_shift` threads of a (kThreads, 1, 1) block share a row. Of rows
+// that have a warp or more, a thread stores its own: they are too few to wait for each other.
 template <int kThreads, typename... Values>
 FUSEBUILD_DEVICE void store_rows_of(int row_shift, int64_t rows, const RowResult<Values>&... results) {
   using Layout = Partials<kThreads, RowResult<Values>...>;
   constexpr int kBytes = Layout::kValues * Layout::kBytesPerValue;
   FUSEBUILD_SHARED(unsigned char, storage, kBytes);
   const int rows_here = kThreads >> row_shift;
+  const bool is_first = (thread_x() & ((1 << row_shift) - 1)) == 0;
+  if (1 << row_shift >= kWarpThreads) {
+    const int64_t own = int64_t(block_x()) * rows_here + (thread_x() >> row_shift);
+    if (is_first && own < rows) ((results.tensor[own] = results.value), ...);
+    return;
+  }
   int number = 0;
-  if ((thread_x() & ((1 << row_shift) - 1)) == 0) {
+  if (is_first) {
     const int slot = thread_x() >> row_shift;
     ((*Layout::template at<Values>(storage, number++, slot) = results.value), ...);
   }

@@ -21,6 +21,14 @@ FUSEBUILD_DEVICE Index readable_of(Index columns, int64_t left) {
   return left < int64_t(columns) + N ? static_cast<Index>(left) : columns + N;
 }
 
+// The column of the row's last vector where the tensor has that in part: its `readable` elements do not fill
+// it. Else `columns`: before it, all vectors are whole. The row begins `shift` elements after an aligned one.
+template <int N, typename Index>
+FUSEBUILD_DEVICE Index whole_vectors_of(Index columns, Index shift, Index readable) {
+  const Index last = (columns + shift - 1) / N * N - shift;
+  return last + N <= readable ? columns : last;
+}
+
 // Bit k says whether column `col` + k is one of the row's; at least one is.
 template <int N, typename Index>
 FUSEBUILD_DEVICE unsigned inside_of(Index col, Index columns) {
