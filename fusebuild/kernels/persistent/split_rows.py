@@ -46,6 +46,10 @@ PARTS = 8
 LEAST_VECTORS = 4
 """Vectors of a part for each thread, at least."""
 
+LONG_PART = 16
+"""The same where there are several parts for each block that runs at a time: where they would be shorter, all blocks
+run at a time."""
+
 SHORT, WARP_ROW = 256, 2048
 """Elements of the longest row that a warp has where tensors begin anywhere, and of that where rows are many."""
 
@@ -179,10 +183,16 @@ class Split(Way):
         return replace(variant, launches=tuple(launches), scratch=tuple(scratch))
 
     def parts(self, threads: int) -> Formula:
-        """The parts of a row: as many as fill the device, of which none is too short for its threads."""
-        filling: Formula = ("floor_div", ("mul", PARTS, MULTIPROCESSORS), ("max", 1, self.rows))
-        most: Formula = ("floor_div", self.columns, threads * self.vec * LEAST_VECTORS)
-        return simplified(("max", 1, ("min", filling, most)))
+        """The parts of a row: as many as fill the device, several times where they are long, of which none is too
+        short for its threads."""
+        rows: Formula = ("max", 1, self.rows)
+        filling: Formula = ("floor_div", ("mul", PARTS, MULTIPROCESSORS), rows)
+        at_once: Formula = ("floor_div", ("mul", self.BLOCKS, MULTIPROCESSORS), rows)
+        most, long = (
+            ("floor_div", self.columns, threads * self.vec * vectors) for vectors in (LEAST_VECTORS, LONG_PART)
+        )
+        wanted: Formula = ("max", at_once, product([filling, ("le", filling, long)]))
+        return simplified(("max", 1, ("min", wanted, most)))
 
     def _check(self, choice: RowChoice) -> None:
         choice.require_power_of_two("threads_per_row", WARP, MAX_THREADS)

@@ -113,7 +113,7 @@ def test_what_runs_of_the_innermost_axis_share_is_theirs_alone(
     mean = (x.double() * z * u.double()).mean((1, 2, 3), keepdim=True)
     y = plan(x, w, u, z)
     torch.testing.assert_close(y.double(), (x.double() - mean) * w + u.double(), rtol=2e-2, atol=2e-2)
-    assert chosen(plan, x, w, u, z).startswith(("edged", "staged"))
+    assert chosen(plan, x, w, u, z).startswith(("edged", "staged", "split"))
 
 
 def test_no_rows_are_no_work(artifacts: Path) -> None:
@@ -132,7 +132,9 @@ def test_parts_fill_the_device_and_none_is_short(rows: int, columns: int) -> Non
         for parameter in split.launches[0].kernel.parameters
         if parameter.name == "parts" and isinstance(parameter.arg, FormulaArg)
     ]
-    assert parts == [max(1, min(8 * 132 // rows, columns // (512 * 8 * 4)))]
+    several, at_once = 8 * 132 // rows, 2 * 132 // rows
+    wanted = several if several <= columns // (512 * 8 * 16) else at_once
+    assert parts == [max(1, min(wanted, columns // (512 * 8 * 4)))]
     blocks = rows * parts[0]  # where a row has one part, the first launch does all that is to be done
     assert [evaluate(launch.grid[0], sizes) for launch in split.launches] == [blocks, blocks if parts[0] > 1 else 0]
 
