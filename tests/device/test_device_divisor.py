@@ -24,10 +24,11 @@ LARGEST = 2**31 - 1
 def test_quotients_and_remainders_are_exact(divisor: int, numbers: list[int]) -> None:
     near = [each for factor in (1, LARGEST // divisor) for each in (factor * divisor - 1, factor * divisor)]
     given_numbers = torch.tensor([*numbers, *near])
-    out, rest = torch.full_like(given_numbers, -1), torch.full_like(given_numbers, -1)
-    library("divisor").run("quotients", (1,), (128,), out, rest, given_numbers, len(given_numbers), divisor)
-    assert out.tolist() == [each // divisor for each in given_numbers.tolist()]
-    assert rest.tolist() == [each % divisor for each in given_numbers.tolist()]
+    for kernel in ("quotients", "quick_quotients"):
+        out, rest = torch.full_like(given_numbers, -1), torch.full_like(given_numbers, -1)
+        library("divisor").run(kernel, (1,), (128,), out, rest, given_numbers, len(given_numbers), divisor)
+        assert out.tolist() == [each // divisor for each in given_numbers.tolist()]
+        assert rest.tolist() == [each % divisor for each in given_numbers.tolist()]
 
 
 @settings(max_examples=100, deadline=None)

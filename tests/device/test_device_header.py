@@ -465,6 +465,7 @@ def run_again(**environment: str) -> None:
             "test_device_clusters.py",
             "test_device_divide.py",
             "test_device_divisor.py",
+            "test_device_pieces.py",
             "test_device_exchange.py",
             "test_device_math.py",
             "test_device_partition.py",
