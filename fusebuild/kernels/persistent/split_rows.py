@@ -7,9 +7,8 @@ left in scratch, each block those of its row, and leave their own. All launches 
 of the sweep is an argument. What the caches have of a row is what was read last: every other sweep goes backwards.
 Where there are rows enough, each has one part, and the first launch does all sweeps.
 
-A sum and the squares around what follows from it, as a variance has them, take one sweep: each block leaves the sum of
-its part and the squares around that part's own mean. What those are around the center that all parts have together
-differs by as many squares of the way between the two as the part has elements (Chan, Golub and LeVeque).
+A sum and the squares around what follows from it take one sweep (:mod:`fusebuild.kernels.persistent.moments`): each
+block leaves the sum of its part and the squares around that part's own mean.
 """
 
 from __future__ import annotations
@@ -18,12 +17,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, difference, product, simplified, total
-from fusebuild.ir.fusion import Task
-from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.choice import decide
-from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.finish import partial_dtype, partial_parameters
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import FEW
@@ -37,6 +32,7 @@ from fusebuild.kernels.common.spec import (
     reductions,
 )
 from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS, Edged
+from fusebuild.kernels.persistent.moments import Moments, moments_of
 from fusebuild.kernels.persistent.way import Way
 from fusebuild.ops.table import op_of
 
@@ -55,15 +51,6 @@ SHORT, WARP_ROW = 256, 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moments:
-    """A sum of the values ``element`` of a row, and then one of their squares around ``center``, which is one value for
-    the row."""
-
-    element: int
-    center: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SplitHeuristics:
     """Blocks of ``threads``, each of which has a part of a row. One sweep reads it for all reductions that are
     ``moments`` of the same elements, where there are some. Where tensors begin ``anywhere``, vectors are aligned in
@@ -72,37 +59,6 @@ class SplitHeuristics:
     threads: RowThreads
     moments: Moments | None = None
     anywhere: int | None = None
-
-
-def moments_of(task: Task, domain: AxisDomain) -> Moments | None:
-    """What the reductions of a row are moments of: there are two such sums, one after the other, and no others."""
-    found = by_level(task, reductions(task)).values()
-    sums = [task.fusion.exprs[index] for own in found for index in own if len(own) == 1]
-    if len(found) != 2 or len(sums) != 2 or any(_is_no_sum_of_floats(task, expr) for expr in sums):
-        return None
-    element, squares = (_root(task, expr.inputs[0]) for expr in sums)
-    square = task.step_of(squares)
-    way = task.step_of(_root(task, square.inputs[0])) if square is not None and square.op == "mul" else None
-    if square is None or way is None or way.op != "sub" or task.fusion.value(way.outputs[0]).dtype is not DType.FLOAT:
-        return None
-    if len({_root(task, fid) for fid in square.inputs}) > 1:
-        return None
-    of, center = (_root(task, fid) for fid in way.inputs)
-    value = task.fusion.value(center)
-    moves = value.is_tensor and not domain.axes_of(center, value.tensor).isdisjoint(domain.reduced)
-    return Moments(element=element, center=center) if of == element and not moves else None
-
-
-def _is_no_sum_of_floats(task: Task, expr: Expr) -> bool:
-    value, result = task.fusion.value(expr.inputs[0]), task.fusion.value(expr.outputs[0])
-    takes_floats = value.dtype is DType.FLOAT or value.dtype.is_reduced_precision
-    return expr.op != "sum" or value.is_constant or result.dtype is not DType.FLOAT or not takes_floats
-
-
-def _root(task: Task, fid: int) -> int:
-    """The value that ``fid`` is another name of; itself when it is no view."""
-    step = task.step_of(fid)
-    return _root(task, step.inputs[0]) if step is not None and op_of(step).is_rename else fid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

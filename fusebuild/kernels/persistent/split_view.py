@@ -15,7 +15,8 @@ from fusebuild.kernels.common.rows_view import Rows, rows_by_pieces
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, is_named, join, make_view
 from fusebuild.kernels.persistent.edges import Edge
-from fusebuild.kernels.persistent.split_rows import Moments, SplitHeuristics
+from fusebuild.kernels.persistent.moments import Moments
+from fusebuild.kernels.persistent.split_rows import SplitHeuristics
 from fusebuild.ops.table import op_of
 
 MOST_AT_A_TIME = 4

@@ -27,7 +27,7 @@ from fusebuild.kernels.common.rows import (
 )
 from fusebuild.kernels.common.spec import VariantSpec, formula_parameter
 from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS, Edged
-from fusebuild.kernels.persistent.split_rows import Moments, moments_of
+from fusebuild.kernels.persistent.moments import Moments, moments_of
 from fusebuild.kernels.persistent.way import BLOCKS_AT_A_TIME, STAGED_THREADS, Way, parts_of, stages
 
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fusebuild.ir.dtype import DType
 from fusebuild.kernels.common.dynamic_shared import arrays_of, places_in_shared
-from fusebuild.kernels.common.lambdas import combined, folded, foldings
+from fusebuild.kernels.common.lambdas import combined, folded
 from fusebuild.kernels.common.rows import by_level
 from fusebuild.kernels.common.rows_view import Rows, rows_by_pieces
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Group
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
 from fusebuild.kernels.persistent.edges import Edge
-from fusebuild.kernels.persistent.split_rows import Moments
+from fusebuild.kernels.persistent.moments_view import in_one_sweep
 from fusebuild.kernels.persistent.staged_rows import StagedHeuristics
 
 REDUCE = "fb::reduce_row_in_cluster<kThreads, kCluster>(phase, {});"
@@ -31,7 +30,7 @@ def inner_staged(spec: KernelSpec) -> KernelView:
     body, levels = rows.body, by_level(spec.task, reductions(spec.task))
     parts = [walk.reducing(own, at) for at, own in levels.items()]
     if heuristics.moments is not None:
-        parts = [walk.in_one_sweep(heuristics.moments, levels)]
+        parts = [in_one_sweep(rows, walk.edge, heuristics.moments, walk.sweep, REDUCE)]
     parts.append(walk.storing())
     setup, bases = rows.setup(spec.task.outputs, heuristics.cached)
     return make_view(
@@ -58,41 +57,18 @@ class _Walk:
         sums = accumulate(body, indices)
         epilogue = self.rows.epilogue(folded(body.task, indices), at)
         sweep = join(
-            self._sweep(combined(body, indices)),
+            self.sweep(combined(body, indices)),
             replace(sums, results=(*sums.results, *epilogue)),
             Sweep(reduce=REDUCE.format(accumulators(body, indices))),
         )
         return sweep, self.edge.reducing(indices, combined(body, indices))
 
-    def in_one_sweep(self, moments: Moments, levels: dict[int, list[int]]) -> tuple[Sweep, Lines]:
-        """The sweep of a sum and of the squares around what follows from it, which are those of ``levels``."""
-        body, rows = self.rows.body, self.rows
-        (first, (one,)), (then, (other,)) = levels.items()
-        (total, squares), sum_of_all = foldings(body, (one, other)), "float(state.v0 * state.v2)"
-        element, center = (body.operand(fid, DType.FLOAT) for fid in (moments.element, moments.center))
-        reading = self._sweep([moments.element])
-        around = f"fb::squares_around(state.v1, {sum_of_all}, state.v2, {center})"
-        sweep = replace(
-            reading,
-            accumulators=("fb::BatchMoments<float, Index> moments;",),
-            vector=(*reading.vector, "fb::Vec<float, kVec> own_values;"),
-            accumulate=(f"own_values[k] = {element};",),
-            batched=("moments.add(own_values);",),
-            merged=("auto state = moments.state(fb::Welford<float>::identity());",),
-            reduce=REDUCE.format("fb::accumulator<fb::Welford<float>>(state)"),
-            results=(
-                *total.results(sum_of_all), *rows.epilogue(folded(body.task, [one]), first),
-                *squares.results(around), *rows.epilogue(folded(body.task, [other]), then),
-            ),
-        )  # fmt: skip
-        return sweep, (*self.edge.computing([moments.element]), f"moments.add(fb::Vec<float, 1>{{{element}}});")
-
     def storing(self) -> tuple[Sweep, Lines]:
         """The sweep that stores what changes along the row."""
         wide = self.rows.wide
-        return join(self._sweep(wide), self.rows.stores(wide)), self.edge.storing(wide)
+        return join(self.sweep(wide), self.rows.stores(wide)), self.edge.storing(wide)
 
-    def _sweep(self, targets: Sequence[int]) -> Sweep:
+    def sweep(self, targets: Sequence[int]) -> Sweep:
         return self.rows.sweep(targets, self.rows.of_rows, self._vector)
 
     def _vector(self, fid: int) -> Lines:
