@@ -225,12 +225,15 @@ class Rows:
         )  # fmt: skip
 
     @property
-    def pieces(self) -> list[int]:
-        """Inputs that are loaded once for a run of the innermost axis, if any are: those that have columns, but none of
-        the innermost axis."""
+    def of_runs(self) -> list[int]:
+        """Inputs that are one value for each run of the innermost axis: those that have columns, but none of that."""
         accesses = self.body.domain.accesses
-        found = [fid for fid in self.reads if self.has_columns(fid) and self.inner not in accesses[fid].axes]
-        return found if self.cross and self.by_pieces else []
+        return [fid for fid in self.reads if self.has_columns(fid) and self.inner not in accesses[fid].axes]
+
+    @property
+    def pieces(self) -> list[int]:
+        """Those of them that are loaded once for each run that a vector has a part of."""
+        return self.of_runs if self.cross and self.by_pieces else []
 
     def _piece_loads(self, fids: Sequence[int]) -> Lines:
         """The lines that make vectors of the inputs ``fids``, one of the :attr:`pieces` each."""

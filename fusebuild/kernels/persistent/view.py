@@ -38,6 +38,7 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, PersistentHeuristics)
     rows = reduced_rows(spec)
+    rows = replace(rows, held=_held(rows, heuristics))
     body, early = rows.body, heuristics.early
     wide = [fid for fid in rows.wide if fid not in early]
     setup, bases = rows.setup(spec.task.outputs)
@@ -78,6 +79,13 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         clamped=isinstance(heuristics, FewRowsHeuristics),
         threads="threads" if shares_warps else "kThreadsPerRow",
     )  # fmt: skip
+
+
+def _held(rows: Rows, heuristics: PersistentHeuristics) -> dict[int, str]:
+    """Where a thread has the inputs that are one value for a vector: it loads them with its row, since each is found by
+    a division."""
+    in_vectors = heuristics.in_registers and not rows.body.spec.is_shifted and rows.body.spec.vec > 1
+    return {fid: f"b{fid}[c]" for fid in rows.of_runs} if in_vectors else {}
 
 
 LOOKED_UP = "fb::sync_warp();  // other threads may overwrite now what one has looked up"
@@ -161,7 +169,8 @@ class _Loader:
         """Declarations of what is kept on chip."""
         body, cached = self._rows.body, self._heuristics.cached
         if self._heuristics.in_registers:
-            return tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached)
+            values = (f"{body.c_type(fid)} b{fid}[kChunks];" for fid in sorted(self._rows.held))
+            return (*(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached), *values)
         if self._heuristics.storage == "reread":
             return ()
         return arrays_in_shared(arrays_of(body, cached, "c", "columns"))
@@ -169,13 +178,19 @@ class _Loader:
     def coordinates(self) -> Lines:
         """Where a vector of the row is, for the loads of the whole row."""
         body, column = self._rows.body, self._rows.column
-        return body.coordinates(column, body.needs_coordinates(self._heuristics.cached, column))
+        loaded = (*self._heuristics.cached, *self._rows.held)
+        return body.coordinates(column, body.needs_coordinates(loaded, column))
 
     def first(self) -> Lines:
         """Loads of the whole row into registers, all in flight before the first is used."""
         if not self._heuristics.in_registers:
             return ()
-        return tuple(f"c{fid}[c] = {self._rows.from_memory(fid, packed=True)};" for fid in self._heuristics.cached)
+        rows = self._rows
+        address = {fid: f"r{fid}[{rows.body.offset(fid, [rows.column])}]" for fid in sorted(rows.held)}
+        return (
+            *(f"c{fid}[c] = {rows.from_memory(fid, packed=True)};" for fid in self._heuristics.cached),
+            *(f"b{fid}[c] = {each};" for fid, each in address.items()),
+        )
 
     def lines(self, fid: int) -> Lines:
         """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
