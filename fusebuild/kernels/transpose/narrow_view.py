@@ -24,7 +24,7 @@ def transpose_narrow(spec: KernelSpec) -> KernelView:
         arrays=tuple(f"fb::WordsAround<{body.c_type(fid)}, kVec> w{fid}[kUnroll];" for fid in tiled),
         loads=tuple(f"w{fid}[u] = fb::load_words_around<kVec>(T{fid}, {offsets[fid]}, total);" for fid in tiled),
         stores=tuple(
-            f"fb::store_packed(tile{fid} + i * pitch + row, fb::cut_around(w{fid}[u], {offsets[fid]}));"
+            f"fb::store_shared(tile{fid} + i * pitch + row, fb::unpack(fb::cut_around(w{fid}[u], {offsets[fid]})));"
             for fid in tiled
         ),
     )
