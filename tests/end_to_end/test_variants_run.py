@@ -142,7 +142,8 @@ def check_ways(run: set[Kind]) -> None:
     assert {name for scheduler, name in run if scheduler in ("pointwise", "transpose")} == {
         "pointwise vecN_int32", "pointwise shifted_vecN_int32", "pointwise scalar_int32", "pointwise scalar_int64",
         "pointwise_rows rows_vecN_int32", "sized", "transpose vecN_int32", "transpose scalar_int32",
-        "transpose scalar_int64", "transpose_shifted shifted_vecN_int32", "pointwise lanes_int32",
+        "transpose scalar_int64", "transpose_shifted shifted_vecN_int32", "transpose_narrow narrow_vecN_int32",
+        "pointwise lanes_int32",
         "pointwise_strips strips_vecN_int32", "pointwise_folded folded_vecN_int32", "pointwise_walks walks_int32",
         "pointwise few_scalar_int64", "pointwise few_lanes_int32", "pointwise_columns scalar_int32",
         "pointwise_columns columns_vecN_int32",

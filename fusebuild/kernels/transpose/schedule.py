@@ -11,6 +11,8 @@ kind along its columns; they meet in shared memory (nvFuser's transpose schedule
   vectors, and no two blocks write to one sector. For that a tile reads two vectors of columns more from the other
   tensors, each of their vectors cut out of the aligned words around it. H100, transpose_add of odd sizes from 54 to
   279 MB: 0.58 to 0.71 of a copy with scalar squares, 0.85 to 0.96 with shifted tiles.
+- Rows of **few columns** are a block's with all columns (:mod:`fusebuild.kernels.transpose.narrow`). Where a task has
+  that kernel, it has none for squares with indices of 32 bits.
 - What is left moves element by element: by squares, which have indices of 64 bits where 32 are too few, or without
   tiles where matrices are thin or tiny. Whatever along lies near then: each element is read from where it is, by
   neighbouring threads for neighbouring elements of the output (H100: 3034240 rows of 4 columns 0.97 of a copy).
@@ -108,17 +110,20 @@ def variants(planner: Planner) -> list[VariantSpec]:
     assert across is not None
     vec = min(map(planner.vector_width, (domain.inner, across)))
     *vectors, (name, guard, _, index), large = planner.widths(vec, _aligned(planner, across, vec))
-    full = tuple(("ge", domain.axes[axis].extent, SCALAR_SIDE) for axis in (across, domain.inner))
-    shifted = [_shifted(planner, across, vec)] if _has_shifted(planner, across, vec) else []
-    tiled = _tiled(domain, across)
-    narrow = [narrow_variant(planner, vec, tiled)] if shifted and has_narrow(planner, across, tiled) else []
-    lanes = pointwise.flat_variant(planner, ("lanes_int32", guard, 1, index))
+    sides = [domain.axes[axis].extent for axis in (across, domain.inner)]
+    tiled, shifts = _tiled(domain, across), _has_shifted(planner, across, vec)
+    narrow = [narrow_variant(planner, vec, tiled)] if shifts and has_narrow(planner, across, tiled) else []
+    shifted = [_shifted(planner, across, vec, FEW if narrow else MANY)] if shifts else []
+    full = tuple(("ge", side, SCALAR_SIDE) for side in sides)
+    squares = [] if narrow else [_squares(planner, across, (name, (*guard, *full), 1, index))]
+    thin = (("lt", ("min", *sides), SCALAR_SIDE),) if narrow else ()
+    lanes = pointwise.flat_variant(planner, ("lanes_int32", (*guard, *thin), 1, index))
     return [
         replace(lanes, name="few_lanes_int32", guard=(("le", domain.points(domain.every), FEW),)),
         *(_squares(planner, across, way) for way in vectors),
         *narrow,
         *shifted,
-        *([] if shifted else [_squares(planner, across, (name, (*guard, *full), 1, index))]),
+        *squares,
         lanes,
         _squares(planner, across, large),
     ]
@@ -272,12 +277,13 @@ def _span(beside: Formula, vec: int, tile: int) -> Formula:
     return simplified(("max", tile, *folds))
 
 
-def _shifted(planner: Planner, across: int, vec: int) -> VariantSpec:
+def _shifted(planner: Planner, across: int, vec: int, least: int) -> VariantSpec:
+    """The variant with shifted tiles, for ``least`` elements or more."""
     domain = planner.domain
     rows, columns = (domain.axes[axis].extent for axis in (across, domain.inner))
     guard = (
         fits_int32(domain.points(domain.every)),
-        ("ge", domain.points(domain.every), MANY),
+        ("ge", domain.points(domain.every), least),
         _fills(domain, across, SIDE_VECTORS * vec, 2),
         *planner.aligned(dict.fromkeys([*domain.flat, *_tiled(domain, across)]), vec),
     )

@@ -9,7 +9,7 @@ import pytest
 
 from fusebuild.artifact.plan import FormulaArg, as_formula
 from fusebuild.errors import KnobError
-from fusebuild.ir.formula import evaluate
+from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import LaunchSpec, VariantSpec
 from fusebuild.kernels.transpose import FAMILY as TRANSPOSE
@@ -53,9 +53,14 @@ class TestWhichVariantTakesWhat:
             (ADDED, {"M": 4099, "N": 5008}, "shifted_vec8_int32"),
             (ADDED, {"M": 40, "N": 800003}, "shifted_vec8_int32"),
             (ADDED, {"M": 3, "N": 800003}, "lanes_int32"),
-            (ADDED, {"M": 800003, "N": 3}, "lanes_int32"),
+            (ADDED, {"M": 800003, "N": 3}, "narrow_vec8_int32"),
+            (ADDED, {"M": 800003, "N": 63}, "narrow_vec8_int32"),
+            (ADDED, {"M": 800003, "N": 1}, "lanes_int32"),
+            (ADDED, {"M": 31, "N": 80003}, "lanes_int32"),
+            (ADDED, {"M": 800003, "N": 65}, "shifted_vec8_int32"),
             (ADDED, {"M": 8, "N": 4000000}, "vec8_int32"),
-            (ADDED, {"M": 401, "N": 403}, "scalar_int32"),  # too few to fill a GPU with large tiles
+            (ADDED, {"M": 401, "N": 403}, "shifted_vec8_int32"),
+            (BATCH, {"B": 1, "M": 401, "N": 403}, "scalar_int32"),  # too few to fill a GPU with large tiles
             (ADDED, {"M": 256, "N": 512}, "few_lanes_int32"),
             (ADDED, {"M": 256, "N": 520}, "vec8_int32"),
             (ADDED, {"M": 2**16 + 1, "N": 2**15}, "scalar_int64"),
@@ -69,7 +74,9 @@ class TestWhichVariantTakesWhat:
         assert taken(task, **sizes) == name
 
     def test_pointers_where_no_vector_may_begin_take_scalar_squares(self) -> None:
-        assert taken(ADDED, aligned=False, M=4096, N=4096) == "scalar_int32"
+        assert taken(ADDED, aligned=False, M=4096, N=4096) == "scalar_int64"
+        assert taken(ADDED, aligned=False, M=400000, N=31) == "lanes_int32"
+        assert taken(BATCH, aligned=False, B=2, M=4096, N=4096) == "scalar_int32"
 
     def test_the_last_one_has_no_guard(self) -> None:
         for task in (ADDED, TURNED, BATCH, BOTH_WAYS):
@@ -115,6 +122,30 @@ class TestFoldedSquares:
 def place(own: int, bits: int) -> int:
     """Where element ``own`` of a tile's side is, of which 2 to the power of ``bits`` are not folded."""
     return own & ((1 << bits) - 1)
+
+
+class TestRowsOfFewColumns:
+    @pytest.mark.parametrize("columns", [2, 3, 8, 25, 31, 32, 33, 63])
+    @pytest.mark.parametrize("rows", [1, 16, 17, 5003, 1059575, 30_000_000])
+    def test_a_block_has_no_more_vectors_than_its_threads_hold(self, rows: int, columns: int) -> None:
+        variant = next(each for each in variants(ADDED) if each.name == "narrow_vec8_int32")
+        (launch,) = variant.launches
+        sizes = {"M": rows, "N": columns, MULTIPROCESSORS: 132}
+        vectors = 1 << TestFoldedSquares.bits(launch, "bits", sizes)
+        assert 2 <= vectors <= 256 * 4 // columns
+        assert evaluate(launch.grid[0], sizes) == -(-rows // (8 * vectors))
+        assert vectors == 2 or rows >= 8 * vectors * 2 * 132  # multiprocessors have blocks before blocks have rows
+
+    def test_no_columns_that_are_known_to_be_many(self) -> None:
+        wide = whole({"x": "float[M, 64]", "y": "float[64, M]"}, "z = x + permute(y, [1, 0])", {"z": "float"})
+        few = whole({"x": "float[M, 63]", "y": "float[63, M]"}, "z = x + permute(y, [1, 0])", {"z": "float"})
+        assert not [name for name in names(wide) if "narrow" in name]
+        assert "narrow_vec4_int32" in names(few)
+
+    def test_a_choice_whose_tiles_do_not_fit_is_refused(self) -> None:
+        choices = {"narrow_vec8_int32": {"threads": 1024, "unroll": 16, "min_blocks": 1}}
+        with pytest.raises(KnobError, match="tiles of so many vectors take 263168 bytes of shared memory, of 49152"):
+            TRANSPOSE.schedule(ADDED, SM_90, {}, choices)
 
 
 def test_tiles_fit_with_what_lies_beside_their_rows() -> None:
