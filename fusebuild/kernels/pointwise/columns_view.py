@@ -32,7 +32,9 @@ def pointwise_columns(spec: KernelSpec) -> KernelView:
     counted = _counted(row, sweep)
     if counted:
         sweep = replace(sweep, load_coordinates=(), loads=(*sweep.loads, _count_on(body, counted)))
-    sweep = guarded(replace(sweep, row=ROW), "behind > 0")
+    if is_named("row", (*sweep.load_coordinates, *sweep.loads)):
+        sweep = replace(sweep, row=ROW)
+    sweep = guarded(replace(sweep, coordinates=(*ROW, *sweep.coordinates)), "behind > 0")
     return make_view(
         body, exprs,
         bases=(*body.coordinates(replace(row, name="first_row"), counted, counted), *body.beginnings()),
