@@ -46,7 +46,7 @@ class Sweep:
     def without_idle_coordinates(self) -> Sweep:
         """This sweep without the coordinates that it does not name, such as of inputs that an earlier one loaded."""
         loads = () if self.load_coordinates else self.loads
-        others = _statements(replace(self, load_coordinates=(), coordinates=(), loads=loads))
+        others = statements_in(replace(self, load_coordinates=(), coordinates=(), loads=loads))
         return replace(
             self,
             load_coordinates=lines_named(self.load_coordinates, self.loads),
@@ -110,19 +110,19 @@ class KernelView:
         """Whether any statement names the ``variable``: otherwise a template that defines it has no need to."""
         statements = (self.scalars, self.setup, self.bases, self.sweeps, self.epilogue, self.lifetimes, self.next_rows,
                       self.ahead, self.edges)  # fmt: skip
-        return is_named(variable, _statements(statements))
+        return is_named(variable, statements_in(statements))
 
 
-def _statements(part: object) -> Iterator[str]:
+def statements_in(part: object) -> Iterator[str]:
     """The lines in ``part``, a view's or a tuple of such."""
     if isinstance(part, str):
         yield part
     elif is_dataclass(part):
         for field in fields(part):
-            yield from _statements(getattr(part, field.name))
+            yield from statements_in(getattr(part, field.name))
     elif isinstance(part, tuple):
         for each in part:
-            yield from _statements(each)
+            yield from statements_in(each)
 
 
 def lines_named(declarations: Lines, others: Iterable[str]) -> Lines:

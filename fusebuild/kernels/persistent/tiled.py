@@ -200,7 +200,7 @@ class Tiled(TilesWay):
             "tile_groups", self._tile_groups(tile_rows), "groups that a tile has rows of, at most"
         )
         own = [
-            formula_parameter("without_tile", few.held, "elements of a row that a thread has without a tile, or 0"),
+            formula_parameter("without_tile", few.threads_of_row, "threads that a row without a tile has, or 0"),
             formula_parameter("row_shift", self._row_shift(choice), "2 to it threads share a row"),
             formula_parameter("tile_rows", tile_rows, "rows of a tile"),
             *((groups,) if self.of_groups else ()),
@@ -250,7 +250,10 @@ class Tiled(TilesWay):
         while held > 1 and held * words > REGISTERS:
             held //= 2
         least = 2 if self._alone(choice).most else 1
-        return Untiled(rows=self.rows, columns=self.columns, least=least, most=held, threads=choice.threads)
+        return Untiled(
+            rows=self.rows, columns=self.columns, least=least, most=held, threads=choice.threads,
+            blocks=choice.min_blocks,
+        )  # fmt: skip
 
     def _in_registers(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and the values that ``HELD_WORDS`` last for: costly values before inputs, which shared memory has,

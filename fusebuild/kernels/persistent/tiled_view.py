@@ -17,7 +17,7 @@ from fusebuild.kernels.common.lambdas import foldings
 from fusebuild.kernels.common.rows import WARP
 from fusebuild.kernels.common.rows_view import Rows, crossing_rows, reduction_in_threads
 from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, reductions
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_named, join, make_view
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_named, join, make_view, statements_in
 from fusebuild.kernels.persistent.alone_view import rows_alone
 from fusebuild.kernels.persistent.tiled import TiledHeuristics
 from fusebuild.kernels.persistent.tiles_view import Tiles
@@ -35,12 +35,12 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
     setup, bases = rows.setup(spec.task.outputs, tiles.on_chip, tiles.elements())
     return make_view(
         rows.body, rows.exprs,
-        scalars=(*rows.body.scalar_statements(rows.exprs), *rows.divisors),
+        scalars=rows.body.scalar_statements(rows.exprs),
         setup=setup, bases=(*bases, *tiles.rows()), sweeps=tuple(tiles.sweeps(kept)),
         epilogue=Sweep(
             stores=tiles.results(),
             arrays=(*tiles.arrays(), *kept.arrays()),
-            coordinates=(*near_divisors(rows, setup), *tiles.groups(), *tiles.declarations()),
+            coordinates=(*rows.divisors, *near_divisors(rows, setup), *tiles.groups(), *tiles.declarations()),
         ),
         next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()),
         extents=rows.extents,
@@ -63,8 +63,10 @@ def near_divisors(rows: Rows, setup: Lines) -> Lines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UntiledRows:
-    """What a thread does with its elements of a row that it takes from global memory."""
+    """What a thread does with its elements of a row that it takes from global memory. It divides so little that
+    ``divisors`` shall be made in few instructions."""
 
+    divisors: Lines
     setup: Lines
     bases: Lines
     arrays: Lines
@@ -74,8 +76,18 @@ class UntiledRows:
     results: Lines
 
 
+def quick_divisors(rows: Rows, *parts: object) -> Lines:
+    """The sizes of axes that ``parts`` divide the numbers of an untiled row and its elements by to find coordinates:
+    rows are so few that 32 bits have those."""
+    statements = [line for part in parts for line in statements_in(part)]
+    sizes = {f"size{axis}": rows.body.extents[axis] for axis in (*rows.row.axes[1:], *rows.column.axes[1:])}
+    named = (name for name in sizes if is_named(name, statements))
+    return tuple(f"const fb::QuickDivisor {name}({sizes[name]});" for name in named)
+
+
 def untiled(spec: KernelSpec, heuristics: TiledHeuristics) -> UntiledRows:
     rows = crossing_rows(replace(spec, vec=1, vectors=VectorLayout.ALIGNED))
+    rows = replace(rows, row=replace(rows.row, divisor="size{}"))
     body, kept, column = rows.body, Kept(rows.body, heuristics.kept), rows.column
     setup, bases = rows.setup(spec.task.outputs)
     ahead = (*heuristics.loaded, *heuristics.singly)
@@ -94,14 +106,17 @@ def untiled(spec: KernelSpec, heuristics: TiledHeuristics) -> UntiledRows:
     )
     if rows.wide:
         sweeps.append(join(kept.around(rows, rows.wide, held), rows.stores(rows.wide)))
+    coordinates = body.coordinates(column, body.needs_coordinates(ahead, column))
+    walks = tuple(sweep.without_idle_coordinates() for sweep in sweeps)
     return UntiledRows(
+        divisors=quick_divisors(rows, setup, coordinates, walks),
         setup=setup,
         bases=bases,
         arrays=(*(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in heuristics.loaded),
                 *(f"{body.c_type(fid)} e{fid}[kChunks];" for fid in heuristics.singly), *kept.arrays()),
-        coordinates=body.coordinates(column, body.needs_coordinates(ahead, column)),
+        coordinates=coordinates,
         loads=loads,
-        sweeps=tuple(sweep.without_idle_coordinates() for sweep in sweeps),
+        sweeps=walks,
         results=rows.results(rows.narrow),
     )  # fmt: skip
 
@@ -148,7 +163,7 @@ class _Tiles(Tiles):
         kept, outer = self._body.domain.kept, self.heuristics.outer
         return (
             f"const int64_t group_rows = {self._body.size(kept[outer:])};",
-            "const fb::Divisor group_size(group_rows);",
+            "const fb::QuickDivisor group_size(group_rows);",
             "const int64_t first_group = top / group_rows;",
             "const int into_group = int(top - first_group * group_rows);  // rows of it before the tile's",
             "const int groups = (into_group + depth - 1) / group_size + 1;",

@@ -2,7 +2,7 @@
 
 A tile has to come before a thread can begin and to be whole before it can leave, and a block's threads have many of its
 elements. Where a device has threads enough for all elements, or nearly, that is most of what a call takes: such rows
-have as many threads as there are, up to a warp, which load all that they need at once and store it themselves.
+have as many threads as run at a time, up to a warp, which load all that they need at once and store it themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_HELD = 16
 """Elements of a row that a thread has at most."""
 
 THREADS_WANTED = 1024
-"""Threads of a multiprocessor that shall have elements, before any has more than one."""
+"""Threads of a multiprocessor up to which rows are few: with as many, none has too many elements."""
 
 MOST_ROWS = 512
 """Rows for each multiprocessor up to which they are few. (H100, layernorm of one column, without tiles and with them:
@@ -29,40 +29,43 @@ MOST_ROWS = 512
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Untiled:
     """``rows`` of so many ``columns``, ``least`` or more, of which a thread holds up to ``most`` elements, in blocks of
-    ``threads``."""
+    ``threads``. A multiprocessor runs so many ``blocks``."""
 
     rows: Formula
     columns: Formula
     least: int
     most: int
     threads: int
-
-    @property
-    def _held(self) -> Formula:
-        """The elements of a row that each of its threads has, if those are fewer than a warp."""
-        threads = product([THREADS_WANTED, MULTIPROCESSORS])
-        return ("max", 1, ("ceil_div", product([self.rows, self.columns]), threads))
+    blocks: int
 
     @property
     def _are_few(self) -> Formula:
         """1 where rows are too few for tiles and a warp holds one, else 0."""
         few_rows: Formula = ("le", self.rows, product([MOST_ROWS, MULTIPROCESSORS]))
         long: list[Formula] = [("le", self.least, self.columns)] if self.least > 1 else []
-        return product([few_rows, *long, ("le", self.columns, WARP * self.most), ("le", self._held, self.most)])
+        wanted = product([THREADS_WANTED, MULTIPROCESSORS])
+        held: Formula = ("ceil_div", product([self.rows, self.columns]), wanted)
+        return product([few_rows, *long, ("le", self.columns, WARP * self.most), ("le", held, self.most)])
 
     @property
-    def held(self) -> Formula:
+    def _threads(self) -> Formula:
+        """The threads of a row, a power of two up to a warp: as many as have an element and run at a time, since more
+        would take two turns, but so many that none has too many elements."""
+        room = product([self.threads * self.blocks, MULTIPROCESSORS])
+
+        def doubled(power: int) -> Formula:
+            runs = product([("le", product([2 << power, self.rows]), room), ("lt", 1 << power, self.columns)])
+            return product([1 << power, ("max", runs, ("lt", self.most << power, self.columns))])
+
+        return total([1, *map(doubled, range(WARP.bit_length() - 1))])
+
+    @property
+    def threads_of_row(self) -> Formula:
         """The same, or 0 where rows are in tiles."""
-        return product([self._are_few, self._held])
+        return product([self._are_few, self._threads])
 
     def grid(self, tiles: Formula) -> Formula:
-        """The blocks, where there are so many ``tiles`` if rows are in those. A block has as many rows as threads, and
-        half of that for each doubling of a row's threads."""
-        doublings = range(WARP.bit_length() - 1)
-        halves = [
-            product([-(self.threads >> power + 1), ("lt", product([1 << power, self._held]), self.columns)])
-            for power in doublings
-        ]
-        blocks: Formula = ("ceil_div", self.rows, total([*halves, self.threads]))
+        """The blocks, where there are so many ``tiles`` if rows are in those."""
+        blocks: Formula = ("ceil_div", product([self.rows, self._threads]), self.threads)
         few = self._are_few
         return total([product([few, blocks]), product([difference(1, few), tiles])])

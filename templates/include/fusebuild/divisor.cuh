@@ -72,7 +72,7 @@ class NearDivisor {
 
  private:
   int64_t quotient_, origin_;
-  Divisor divisor_;
+  QuickDivisor divisor_;
 };
 
 }  // namespace fusebuild

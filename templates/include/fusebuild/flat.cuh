@@ -27,14 +27,6 @@ FUSEBUILD_DEVICE int shift_of_rows(int columns, int row_shift) {
   return shift;
 }
 
-// How many times the threads of a row of `columns` are doubled so that none has more than `held` of them, or
-// a warp has the row.
-FUSEBUILD_DEVICE int doublings_for(int columns, int held) {
-  int doublings = 0;
-  while (1 << doublings < kWarpThreads && held << doublings < columns) ++doublings;
-  return doublings;
-}
-
 // Begins to copy the first `end` elements at `source`, an aligned address, to the tile; what else is in the
 // last vector of them comes with it. `readable` elements may be read. By all threads of a block of kThreads.
 template <int N, int kThreads, typename T>

@@ -74,30 +74,32 @@ def test_tiles_of_few_rows_have_no_more_than_a_block_has_at_a_time(columns: int,
 
 
 def without_tiles(rows: int, columns: int) -> tuple[int, int]:
-    """The elements of a row that a thread has where it is in no tile, or 0, and the blocks."""
+    """The threads of a row where it is in no tile, or 0, and the blocks."""
     variant = tiled(norm())
     assert variant is not None
     (launch,), sizes = variant.launches, {"M": rows, "N": columns, MULTIPROCESSORS: 132}
-    (held,) = (p.arg.formula for p in launch.kernel.parameters
-               if p.name == "without_tile" and isinstance(p.arg, FormulaArg))  # fmt: skip
-    return evaluate(held, sizes), evaluate(launch.grid[0], sizes)  # type: ignore[arg-type]
+    (threads,) = (p.arg.formula for p in launch.kernel.parameters
+                  if p.name == "without_tile" and isinstance(p.arg, FormulaArg))  # fmt: skip
+    return evaluate(threads, sizes), evaluate(launch.grid[0], sizes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "held", "threads"),
+    ("rows", "columns", "threads"),
     [
-        (1, 1, 1, 1),
-        (1000, 2, 1, 2),
-        (1000, 9, 1, 16),
-        (1000, 31, 1, 32),
-        (512 * 132, 1, 1, 1),
-        (512 * 132, 4, 2, 2),  # a thousand threads for each multiprocessor have an element before any has two
-        (10_000, 127, 10, 16),
-        (10, 512, 1, 32),
+        (1, 1, 1),
+        (1000, 2, 2),
+        (1000, 9, 16),
+        (1000, 31, 32),
+        (512 * 132, 1, 1),
+        (512 * 132, 4, 1),  # twice as many threads would not run at a time
+        (6 * 128 * 132 // 8, 127, 8),
+        (6 * 128 * 132 // 8 + 1, 127, 8),  # four would have more than 16 elements each
+        (6 * 128 * 132 // 8 + 1, 60, 4),
+        (10, 512, 32),
     ],
 )
-def test_few_rows_are_in_no_tiles(rows: int, columns: int, held: int, threads: int) -> None:
-    assert without_tiles(rows, columns) == (held, -(-rows * threads // 128))
+def test_few_rows_are_in_no_tiles(rows: int, columns: int, threads: int) -> None:
+    assert without_tiles(rows, columns) == (threads, -(-rows * threads // 128))
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(512 * 132 + 1, 1), (10, 513), (60_000, 37)])
