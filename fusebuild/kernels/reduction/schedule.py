@@ -292,8 +292,7 @@ def _tiled(planner: Planner, last: VariantSpec, heuristics: InnerHeuristics, til
     rows, columns = domain.points(domain.kept), domain.points(domain.reduced)
     threads, places = heuristics.threads, tile.elements // heuristics.threads
     rungs = rungs_of_tiles(places, ("ge", rows, MANY_ROWS))
-    filling: Formula = ("floor_div", rows, ("mul", threads * ROW_BLOCKS, MULTIPROCESSORS))
-    turns = rows_of_thread(columns, places, filling)
+    turns = rows_of_thread(rows, columns, places, product([threads * ROW_BLOCKS, MULTIPROCESSORS]))
     own = {"row_shift": row_shift(columns, rungs), "tile_turns": turns}
     parameters = (
         replace(each, arg=FormulaArg(formula=own[each.name])) if each.name in own else each

@@ -34,8 +34,12 @@ class Tile:
     least: int
 
 
-def rows_of_thread(columns: Formula, places: int, filling: Formula) -> Formula:
-    """The rows of so many ``columns`` that a thread takes one after another, where it has so many ``places`` and
-    ``filling`` is how many there are for each thread that runs."""
-    most = total([TILE_TURNS, product([MOST_TURNS - TILE_TURNS, ("le", columns, NARROW)])])
-    return ("max", 1, ("min", most, ("floor_div", places, ("max", 1, columns)), filling))
+def rows_of_thread(rows: Formula, columns: Formula, places: int, at_a_time: Formula) -> Formula:
+    """How many of ``rows`` of so many ``columns`` a thread takes one after another, where it has so many ``places`` and
+    so many threads run ``at_a_time``. Where blocks do not all run at a time, they are some times as many as do, or the
+    last ones would leave most multiprocessors idle."""
+    turns = total([TILE_TURNS, product([MOST_TURNS - TILE_TURNS, ("le", columns, NARROW)])])
+    most: Formula = ("max", 1, ("min", turns, ("floor_div", places, ("max", 1, columns))))
+    times: Formula = ("max", 1, ("ceil_div", rows, product([at_a_time, most])))
+    even: Formula = ("ceil_div", rows, product([at_a_time, times]))
+    return ("max", 1, ("min", most, ("floor_div", rows, at_a_time), even))
