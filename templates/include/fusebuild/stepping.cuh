@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "fusebuild/vec.cuh"
+#include "fusebuild/divisor.cuh"
 
 namespace fusebuild {
 
@@ -20,11 +20,13 @@ class SteppingRow {
     outer_step_ = kStep;
     FUSEBUILD_UNROLL
     for (int axis = kInner - 1; axis >= 0; --axis) {
-      const int64_t quotient = outer_ / sizes_[axis];
+      const QuickDivisor size(sizes_[axis]);
+      const bool is_far = outer_ >> 31 != 0;  // further than 32 bits reach
+      const int64_t quotient = is_far ? outer_ / sizes_[axis] : static_cast<int>(outer_) / size;
       at_[axis] = static_cast<int>(outer_ - quotient * sizes_[axis]);
       outer_ = quotient;
-      step_[axis] = outer_step_ % sizes_[axis];
-      outer_step_ /= sizes_[axis];
+      step_[axis] = outer_step_ % size;
+      outer_step_ = outer_step_ / size;
     }
   }
 
