@@ -49,7 +49,6 @@ from fusebuild.kernels.common.spec import VariantSpec, formula_parameter
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.common.tickets import TicketCounters
 from fusebuild.kernels.persistent.budgets import LONG_ROWS, WALKED_ROWS
-from fusebuild.kernels.persistent.moments import Moments, moments_of
 from fusebuild.kernels.persistent.way import RowTask, Way, parts_of, stages, vectors_cross
 
 RESIDENT_ROW_BYTES = 256 * 1024
@@ -116,8 +115,7 @@ class ResidentHeuristics:
     multiprocessors; each row has blocks of its own where there are none. The walkers of each of the ``places`` in a
     vector that rows may begin at are as many as those of another. Inputs ``resident`` are the same for all
     rows and stay in shared memory with walkers. A walker's next row is loaded ``ahead`` of the one at hand, or while
-    that is stored. Where rows have edges, those have ``room`` for so many vectors after the row's last one. One sweep
-    reads a row for all reductions that are ``moments`` of the same elements, where there are some."""
+    that is stored. Where rows have edges, those have ``room`` for so many vectors after the row's last one."""
 
     threads: RowThreads
     cluster: int
@@ -130,7 +128,6 @@ class ResidentHeuristics:
     ahead: bool
     has_edges: bool
     room: int
-    moments: Moments | None = None
 
     @property
     def is_alone(self) -> bool:
@@ -457,7 +454,6 @@ class LongRowsWay(Way):
             ahead=isinstance(choice, ResidentChoice) and choice.ahead,
             has_edges=self.has_edges,
             room=self.room,
-            moments=moments_of(self.task, self.domain) if cluster > 1 and not walks else None,
         )
         fits: Formula = ("le", self.columns, self.held(per_row, cluster))
         aligned = self.aligned((*self.resident, *self.of_samples), self.vec) if self.has_edges else ()

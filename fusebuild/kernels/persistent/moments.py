@@ -2,8 +2,7 @@
 
 Each thread has the sum of its elements and the squares around their own mean. What those are around the center that all
 parts have together differs by as many squares of the way between the two as the part has elements (Chan, Golub and
-LeVeque). Where the threads of a row are of one block, two sweeps over what they keep take less than that; blocks of a
-cluster meet once less.
+LeVeque). Where threads have their elements in registers, two sweeps over those take less.
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ from fusebuild.kernels.common.sweeps import last_sweep
 from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, accumulate, accumulators, join, make_view
 from fusebuild.kernels.persistent.edges import Edge
 from fusebuild.kernels.persistent.long_rows import ResidentHeuristics, shared_by_some
-from fusebuild.kernels.persistent.moments_view import in_one_sweep
 from fusebuild.kernels.persistent.view import LOOKED_UP
 
 VECTOR = "start + c * kStep"
@@ -73,14 +72,10 @@ class Walk:
         rows, body = self.rows, self.rows.body
         by_levels = by_level(spec.task, reductions(spec.task))
         last = max(by_levels)
-        if self.heuristics.moments is not None:
-            call = reduction_in_cluster("{}")
-            parts = [in_one_sweep(rows, self.edge, self.heuristics.moments, self._sweep, call)]
-        else:
-            parts = [
-                self.reducing(own, rows.epilogue(folded(spec.task, own), at), self.tickets if at == last else ())
-                for at, own in by_levels.items()
-            ]
+        parts = [
+            self.reducing(own, rows.epilogue(folded(spec.task, own), at), self.tickets if at == last else ())
+            for at, own in by_levels.items()
+        ]
         parts.append(self.storing(rows.wide))
         setup, bases = rows.setup(spec.task.outputs, fetched - rows.inputs_looked_up())
         return make_view(
