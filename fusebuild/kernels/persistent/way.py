@@ -269,11 +269,14 @@ def _longest(variant: VariantSpec) -> int:
 
 
 def rows_at_a_time(variant: VariantSpec, multiprocessors: int) -> int:
-    """The rows of a step of a ladder whose blocks all run at a time."""
-    (threads, _, _), heuristics = variant.launches[-1].block, variant.launches[-1].kernel.heuristics
+    """The rows of a step of a ladder whose blocks all run at a time: no more of them on a multiprocessor than have
+    their registers there."""
+    launch = variant.launches[-1]
+    (threads, _, _), heuristics = launch.block, launch.kernel.heuristics
     assert isinstance(threads, int)
     assert isinstance(heuristics, InCluster)
-    few = max(BLOCKS_AT_A_TIME, THREADS_AT_A_TIME // threads) * multiprocessors // heuristics.cluster
+    blocks = min(launch.kernel.min_blocks, max(BLOCKS_AT_A_TIME, THREADS_AT_A_TIME // threads))
+    few = blocks * multiprocessors // heuristics.cluster
     return min(few, heuristics.walkers) if isinstance(heuristics, Walked) and heuristics.walkers else few
 
 

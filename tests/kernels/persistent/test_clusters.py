@@ -105,6 +105,16 @@ y = a * rsqrt(mean(cast(a, float) * cast(a, float), dims=[1], keepdim=True) + 1.
         assert len(found) >= 2
         assert all([task.fusion.value(fid).name for fid in each.kept] == ["a"] for each in found.values())
 
+    def test_leave_few_rows_to_the_next_step_where_its_blocks_have_registers_at_a_time(self) -> None:
+        body = "a = x + z\ny = a * rsqrt(mean(a * a, dims=[1], keepdim=True) + 1.0)"
+        text = text_of({"x": "bfloat16[M, N]", "z": "bfloat16[M, N]"}, body, {"y": "bfloat16"}, name="added")
+        task = primitive(text.replace("body:", "extents:\n  N: {multiple_of: 8}\nbody:", 1)).whole()
+        shorter, longer = (each for each in variants(task, M=16, N=4096) if each.name.startswith("cluster"))
+        heuristics, blocks = longer.launches[0].kernel.heuristics, longer.launches[0].kernel.min_blocks
+        assert isinstance(heuristics, ClusterHeuristics)
+        assert (heuristics.cluster, blocks) == (8, 1)
+        assert ("le", "M", 132 // 8) in shorter.guard[-1][1][1]  # type: ignore[index]
+
     def test_share_what_several_inputs_take(self) -> None:
         body = "m = mean(x * z, dims=[1], keepdim=True)\ny = x * z - m"
         task = whole({"x": "float[M, N]", "z": "float[M, N]"}, body, {"y": "float"})
