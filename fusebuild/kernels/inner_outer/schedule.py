@@ -315,7 +315,7 @@ class _Planner(Planner):
 
     def _preference(self, choice: InnerOuterChoice) -> tuple[int, ...]:
         if self._is_striped:
-            return striped.preference(choice, self._chunks(choice))
+            return striped.preference(choice)
         return choice.preference(self._chunks(choice), self._vectors)
 
     def _chunks(self, choice: InnerOuterChoice) -> int:

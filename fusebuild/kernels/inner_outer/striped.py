@@ -15,9 +15,11 @@ from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import WARP, rows_beside
 from fusebuild.kernels.inner_outer.shape import InnerOuterChoice
 
-RUNGS = (512, 1024, 2048, 4096, 16384, 32768, 131072)
+RUNGS = (512, 2048, 4096, 8192, 16384, 32768, 131072)
 """Elements of the longest rows of a kernel of its own. A thread leaves out what its block has no columns for, so that a
-row half as long as its rung takes half as long."""
+row half as long as its rung takes half as long. What each row costs a thread beside its columns is as much as ten of
+them or more, so threads have many. (H100, adaln's backward pass, 40 x 300 x 5003: 0.38 of a copy's bandwidth with five
+columns for each thread of four blocks, where 100 x 500 x 1001 had 0.78 with 16.)"""
 TOGETHER = 4
 """Elements that a thread works on together."""
 STRIPED = Registers(most=224, base=32)
@@ -28,8 +30,6 @@ THREADS = (WARP, 64, 128, 256, 512)
 """Threads of a block that may share a row."""
 MULTIPROCESSOR_THREADS = 512
 """Threads on a multiprocessor whose warps hide each other's waits. More would have too few registers."""
-FEW_CHUNKS = 4
-"""Times as many columns of a thread beyond which its registers are full of them."""
 
 
 def choices(clusters: Iterable[int], stages: int) -> Iterator[InnerOuterChoice]:
@@ -47,12 +47,12 @@ def most_blocks(choice: InnerOuterChoice) -> int:
     return max(1, MULTIPROCESSOR_THREADS // choice.threads.block)
 
 
-def preference(choice: InnerOuterChoice, chunks: int) -> tuple[int, ...]:
-    """Less for choices that are faster, as predicted: enough threads, with a few columns each, in blocks that do not
-    all wait at once, then few that have to meet."""
+def preference(choice: InnerOuterChoice) -> tuple[int, ...]:
+    """Less for choices that are faster, as predicted: enough threads, in blocks that do not all wait at once, then few
+    that have to meet, with many columns each."""
     blocks = choice.min_blocks
     is_thin = blocks * choice.threads.block < MULTIPROCESSOR_THREADS
-    return (is_thin, chunks > FEW_CHUNKS, blocks == 1, choice.cluster, choice.threads_per_row)
+    return (is_thin, blocks == 1, choice.cluster, choice.threads_per_row)
 
 
 def places_of_outputs(

@@ -28,6 +28,22 @@ struct Around {
   FUSEBUILD_DEVICE bool has(Index first) const { return first / N % kThreads == thread; }
 };
 
+// A tile from its element `first` on: its address is found once, and not for each access again.
+template <typename T>
+FUSEBUILD_DEVICE TileOf<T> tile_from(const TileOf<T>& tile, int first) {
+  const T* source = tile.source + first;
+  forget_origin(source);
+  return {tile.place + first, source};
+}
+
+// Begins to copy the vectors that begin every kStep elements, as far as they begin before `end`.
+template <int kPlaces, int kStep, int N, typename... Tiles>
+FUSEBUILD_DEVICE void copy_apart(int end, const Tiles&... tiles) {
+  FUSEBUILD_UNROLL
+  for (int v = 0; v < kPlaces; v += kStep)
+    if (v < end) (copy_vector<N>(tiles, v), ...);
+}
+
 template <int N, typename T>
 FUSEBUILD_DEVICE void copy_part(const TileOf<T>& tile, int i, int readable) {
   copy_up_to<N>(reinterpret_cast<Packed<T, N>*>(tile.place + i), tile.source + i, readable);
@@ -41,9 +57,7 @@ FUSEBUILD_DEVICE void copy_around(const Around<N, kThreads, Index>& around, int6
   const Index readable = readable_of<N>(around.end, size - around.begin);
   const Index whole = readable < around.end + N ? readable & -N : around.end;
   const int own = around.thread * N;
-  FUSEBUILD_UNROLL
-  for (int v = 0; v < kPlaces; v += kThreads * N)
-    if (v + own < whole) (copy_vector<N>(tiles, v + own), ...);
+  copy_apart<kPlaces, kThreads * N, N>(whole - own, tile_from(tiles, own)...);
   if (whole < around.end && around.has(whole)) (copy_part<N>(tiles, whole, readable - whole), ...);
 }
 
