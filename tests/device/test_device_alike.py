@@ -83,7 +83,11 @@ def test_the_kinds_that_the_plan_counts_are_those_of_the_kernel(columns: int, ve
     assert evaluate(kinds_of("N", vec), {"N": columns}) == vec // gcd(vec, columns)
 
 
-@given(blocks=st.integers(1, 2000), vec=st.sampled_from([1, 2, 4, 8]))
-def test_blocks_are_a_multiple_of_all_kinds_unless_they_are_fewer(blocks: int, vec: int) -> None:
-    found = evaluate(of_one_kind("B", vec), {"B": blocks})
-    assert found == (blocks if blocks < vec else blocks - blocks % vec)
+@given(blocks=st.integers(1, 2000), vec=st.sampled_from([1, 2, 4, 8]), rows=st.integers(0, 5000))
+@example(blocks=17, vec=8, rows=65)
+@example(blocks=17, vec=8, rows=33)
+def test_blocks_with_several_rows_are_a_multiple_of_all_kinds_unless_they_are_fewer(
+    blocks: int, vec: int, rows: int
+) -> None:
+    found = evaluate(of_one_kind("B", vec, "M"), {"B": blocks, "M": rows})
+    assert found == (blocks if blocks < vec or rows < 2 * blocks else blocks - blocks % vec)

@@ -35,7 +35,8 @@ def parts_of(walkers: Formula, columns: Formula, vec: int) -> Formula:
     return total([walkers, kinds_of(columns, vec), -1])
 
 
-def of_one_kind(blocks: Formula, vec: int) -> Formula:
-    """So many ``blocks``, or up to ``vec`` less, that each has rows of one kind, however many kinds there are; all of
-    them where they are fewer."""
-    return ("sub", blocks, product([("ge", blocks, vec), ("mod", blocks, vec)]))
+def of_one_kind(blocks: Formula, vec: int, rows: Formula) -> Formula:
+    """So many ``blocks``, or up to ``vec`` less, that each has ``rows`` of one kind, however many kinds there are; all
+    of them where they are fewer, or have hardly more than a row each."""
+    are_enough: list[Formula] = [("ge", blocks, vec), ("ge", rows, product([2, blocks]))]
+    return ("sub", blocks, product([*are_enough, ("mod", blocks, vec)]))

@@ -492,10 +492,10 @@ class _Planner(Planner):
         some = ceil_div(rows, choice.rows_per_block)
         several: Formula = ("floor_div", rows, ROWS_PER_BLOCK * choice.rows_per_block)
         wanted: Formula = ("max", 1, several, ("min", some, running_clusters(choice.cluster, 1)))
-        running = running_clusters(choice.cluster, choice.min_blocks)
+        blocks: Formula = ("min", running_clusters(choice.cluster, choice.min_blocks), wanted)
         if self._is_shifted and choice.cluster == 1:
-            running = alike.of_one_kind(running, self.vec)
-        return ("min", running, wanted)
+            return alike.of_one_kind(blocks, self.vec, rows)
+        return blocks
 
     def _propose_memory(self) -> InnerOuterChoice:
         """A block for each multiprocessor, with one row at a time, whose accumulators are in memory."""

@@ -217,6 +217,12 @@ class TestLaunches:
         for multiprocessors, expected in ((132, 264), (78, 152), (3, 6)):
             assert blocks(launch, multiprocessors, M=10_000, N=2931) == expected
 
+    @pytest.mark.parametrize(
+        ("rows", "expected"), [(9, 9), (131, 131), (263, 132), (264, 128), (277, 128), (1000, 248)]
+    )
+    def test_so_they_are_where_few_blocks_have_several_rows_each(self, rows: int, expected: int) -> None:
+        assert blocks(chosen(NORM, M=rows, N=2931).launches[0], M=rows, N=2931) == expected
+
     @pytest.mark.parametrize(("columns", "kinds"), [(2931, 8), (2930, 4), (2932, 2), (2936, 1)])
     def test_each_kind_of_odd_rows_after_the_first_leaves_one_part_more(self, columns: int, kinds: int) -> None:
         (own,) = (each for each in walking(NORM) if each.name == "shifted4096_vec8_int32")
