@@ -306,7 +306,7 @@ class _Planner(Planner):
     @property
     def _together(self) -> int:
         """Elements that a thread works on together: those of a vector, unless they lie apart."""
-        return striped.TOGETHER if self._is_striped else self.vec
+        return striped.together(self.elements) if self._is_striped else self.vec
 
     @property
     def _vectors(self) -> int:

@@ -15,13 +15,13 @@ from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import WARP, rows_beside
 from fusebuild.kernels.inner_outer.shape import InnerOuterChoice
 
-RUNGS = (512, 2048, 4096, 8192, 16384, 32768, 131072)
-"""Elements of the longest rows of a kernel of its own. A thread leaves out what its block has no columns for, so that a
-row half as long as its rung takes half as long. What each row costs a thread beside its columns is as much as ten of
-them or more, so threads have many. (H100, adaln's backward pass, 40 x 300 x 5003: 0.38 of a copy's bandwidth with five
-columns for each thread of four blocks, where 100 x 500 x 1001 had 0.78 with 16.)"""
+RUNGS = (1280, 2560, 5120, 10240, 20480, 40960, 131072)
+"""Elements of the longest rows of a kernel of its own: 20 columns of each thread, with which ptxas 13.0 spills nothing
+of adaln's backward pass, and 32 of the longest. A thread leaves out what its block has no columns for. What each row
+costs it beside its columns is as much as ten of them or more. (H100, adaln's backward pass, 40 x 300 x 5003: 0.39 of a
+copy's bandwidth with five columns for each thread of four blocks, where 100 x 500 x 1001 had 0.78 with 16.)"""
 TOGETHER = 4
-"""Elements that a thread works on together."""
+"""Elements that a thread works on together, but for the longest rows, which leave it registers for one."""
 STRIPED = Registers(most=224, base=32)
 """Registers beside what a thread keeps for its columns, at least; it gains from more, in which it keeps rows."""
 BLOCK = 128
@@ -40,6 +40,11 @@ def choices(clusters: Iterable[int], stages: int) -> Iterator[InnerOuterChoice]:
             threads_per_row=per_row, cluster=cluster, rows_per_block=rows_beside(per_row, BLOCK), at_once=1,
             stages=stages, unpacks=True, min_blocks=1,
         )  # fmt: skip
+
+
+def together(elements: int) -> int:
+    """So many elements of rows that are as long as that."""
+    return TOGETHER if elements <= RUNGS[-2] else 1
 
 
 def most_blocks(choice: InnerOuterChoice) -> int:

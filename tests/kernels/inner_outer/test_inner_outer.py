@@ -484,11 +484,11 @@ class TestWholeIndices:
 
     def test_rows_that_are_striped_read_what_stays_wherever_it_begins(self) -> None:
         """Packed, too: what spills is tried so."""
-        (way,) = (each.decision for each in walking(MODULATED) if each.name == "striped16384_vec8_int32")
+        (way,) = (each.decision for each in walking(MODULATED) if each.name == "striped20480_vec8_int32")
         assert way is not None
         tuned = {way.way: {**way.choice.knobs, "unpacks": False}}
         found = SCHEDULER.schedule(MODULATED, SM_90, {"B": 7, "S": 9, "D": 4001}, tuned)
-        (own,) = (each for each in found if each.name == "striped16384_vec8_int32")
+        (own,) = (each for each in found if each.name == "striped20480_vec8_int32")
         assert heuristics(own).packed
         loads = [line for sweep in view_of(own.launches[0].kernel).lifetimes for line in sweep.steady.loads]
         assert any("load_striped_up_to" in line for line in loads)
