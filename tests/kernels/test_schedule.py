@@ -290,7 +290,7 @@ class TestReduction:
         sizes = {"M": 16384, "N": 8192, MULTIPROCESSORS: 132}
         assert [evaluate(each, sizes) for each in first.grid] == [1, 1056, 1]
         assert (first.overlaps, finish.overlaps) == (False, True)
-        assert [evaluate(each, sizes) for each in variant.scratch] == [1056 * 4]
+        assert [evaluate(each, sizes) for each in variant.scratch] == [264 * 4]
 
     @pytest.mark.parametrize(
         ("rows", "columns", "tiles", "splits"),
