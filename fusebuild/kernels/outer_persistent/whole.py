@@ -40,22 +40,24 @@ UNROLL = 8
 """Elements that a thread loads before it puts the first into shared memory."""
 BATCH = 4
 """Elements of a channel that a thread takes at a time."""
-LEAST_RUN, SHORT_RUN = 16, 4
+LEAST_RUN, SHORT_RUN = 16, 2
 """Neighbours in memory that a block takes, where a channel has fewer: a sector of narrow elements, or a part of it
-where elements are few, so that L2 has them."""
+where elements are few, so that L2 has them, and a channel has many of those."""
 FEW = 2**18
 """Those few."""
-BLOCK_OF_FEW = 2**13
+BLOCK_OF_FEW = 2**12
 """What a block has of few elements, at most: with more of them one block takes longer than three launches. (H100,
-batchnorm_train_nchw of 8 x 1 x 2048 elements: 12.8 us by one block, 7.3 by three kernels.)"""
+batchnorm_train_nchw of 8 x 1 x 2048 elements: 12.8 us by one block, 7.3 by three kernels; batchnorm_train of 1792 x 23
+by blocks of 7168 elements 7.1, by three kernels 5.7, of 1000 x 16 by blocks of 4000 5.1, by three kernels 5.4.)"""
 BLOCKS_WANTED = 2
 """Blocks of each multiprocessor that channels are shared out to."""
 RESIDENT_BLOCKS = 3
 """Blocks whose registers a multiprocessor shall have: while those of one wait, others compute."""
 MOST_ELEMENTS = 2**21
 """Elements of a tensor beyond which channels shall have few."""
-FEW_IN_CHANNEL = 16
-"""Elements of those."""
+FEW_IN_CHANNEL, FEW_IN_COLUMN = 16, 8
+"""Elements of those; fewer where channels are columns, of which vectors are read as well. (H100, batchnorm_train of 16
+x 500000 elements: 30 us, by three kernels 27; batchnorm_train_nchw of 16 x 262144 x 1: 20, by three kernels 38.)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
         return []
     choice = decide(way, _proposal(), planner.tuned, partial(_check, target=planner.target))
     most = TILE_BYTES // planner.bytes_of(inputs)
-    beside = _beside(planner, most)
+    beside = _beside(planner, most, choice.threads)
     kernel = planner.kernel(
         "outer_persistent",
         WholeHeuristics(threads=choice.threads, unroll=choice.unroll, batch=BATCH, elements=most),
@@ -115,16 +117,17 @@ def _proposal() -> WholeChoice:
     return WholeChoice(threads=THREADS, unroll=UNROLL, min_blocks=RESIDENT_BLOCKS)
 
 
-def _beside(planner: Planner, most: int) -> Formula:
+def _beside(planner: Planner, most: int, threads: int) -> Formula:
     """The channels of a block: as few as leave every multiprocessor its blocks, but so many that their elements are
     neighbours in memory, and no more than have room, and a thread each."""
     domain = planner.domain
     own, inner, count = domain.points(domain.reduced), _inside(planner), domain.points(domain.kept)
     room: Formula = ("max", 1, ("floor_div", most, ("max", 1, own)))
     filling: Formula = ("ceil_div", count, ("mul", BLOCKS_WANTED, MULTIPROCESSORS))
-    sector: Formula = ("ceil_div", _run(planner), ("max", 1, inner))
-    wanted: Formula = ("max", filling, ("min", sector, ("max", 1, count)))
-    return simplified(("min", room, WARP * (THREADS // WARP), wanted))
+    share: Formula = ("max", 1, ("floor_div", _room(planner, most), ("max", 1, own)))
+    run: Formula = ("min", ("ceil_div", LEAST_RUN, ("max", 1, inner)), share, ("max", 1, count))
+    wanted: Formula = ("max", filling, run)
+    return simplified(("min", room, threads, wanted))
 
 
 def _guard(planner: Planner, most: int) -> tuple[Formula, ...]:
@@ -134,15 +137,29 @@ def _guard(planner: Planner, most: int) -> tuple[Formula, ...]:
     points, own = domain.points(domain.every), domain.points(domain.reduced)
     outer = domain.points(domain.every[: domain.kept[0]])
     run = product([outer, ("max", _run(planner), _inside(planner))])
-    room = total([min(BLOCK_OF_FEW, most), product([max(0, most - BLOCK_OF_FEW), ("lt", FEW, points)])])
-    many = product([points, ("lt", FEW_IN_CHANNEL, own)])
-    return (fits_int32(points), ("lt", 0, own), ("le", simplified(run), room), ("le", many, MOST_ELEMENTS))
+    in_channel = FEW_IN_CHANNEL if domain.inner in domain.reduced else FEW_IN_COLUMN
+    many = product([points, ("lt", in_channel, own)])
+    return (
+        fits_int32(points),
+        ("lt", 0, own),
+        ("le", simplified(run), simplified(_room(planner, most))),
+        ("le", many, MOST_ELEMENTS),
+    )
 
 
 def _run(planner: Planner) -> Formula:
     """The neighbours in memory that a block takes at least."""
-    are_many: Formula = ("lt", FEW, planner.domain.points(planner.domain.every))
-    return total([SHORT_RUN, product([LEAST_RUN - SHORT_RUN, are_many])])
+    return total([SHORT_RUN, product([LEAST_RUN - SHORT_RUN, _are_many(planner)])])
+
+
+def _room(planner: Planner, most: int) -> Formula:
+    """The elements that a block takes at most."""
+    of_few = min(BLOCK_OF_FEW, most)
+    return total([of_few, product([most - of_few, _are_many(planner)])])
+
+
+def _are_many(planner: Planner) -> Formula:
+    return ("lt", FEW, planner.domain.points(planner.domain.every))
 
 
 def _inside(planner: Planner) -> Formula:

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from fusebuild.artifact.plan import TensorArg
+from fusebuild.artifact.plan import FormulaArg, TensorArg, as_formula
+from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.outer_persistent import FAMILY
 from fusebuild.kernels.outer_persistent.parts import parts_of
+from fusebuild.kernels.outer_persistent.whole import WholeHeuristics
 from fusebuild.pipeline import plan_recipe
 from fusebuild.recipe.recipe import load_recipe
 from fusebuild.segmentation import segment
@@ -40,7 +42,7 @@ s = sum(x, dims=[0, 3], keepdim=True)
 y = x * broadcast(w, is_broadcast_dim=[True, True, False, True]) - s
 """
 NORMALIZED = "lse = logsumexp(x, dims=[0])\ny = x - lse"
-ROWS = (1, 2, 3, 31, 33, 512, 513, 2047, 2048, 2049)
+ROWS = (1, 2, 3, 31, 33, 512, 1025, 2047, 2048, 2049)
 
 
 def family_of(inputs: dict[str, str], body: str, outputs: dict[str, str]) -> list[str]:
@@ -87,6 +89,24 @@ class TestWhatIsTaken:
     )  # fmt: skip
     def test_other_tasks_are_not(self, body: str, outputs: dict[str, str], expected: str) -> None:
         assert reason(whole(X, body, outputs)) == expected
+
+
+class TestBlocks:
+    @pytest.mark.parametrize("threads", [64, 512])
+    def test_no_block_has_more_channels_than_threads_or_more_elements_than_room(self, threads: int) -> None:
+        tuned = {"whole_int32": {"threads": threads, "unroll": 4, "min_blocks": 1}}
+        found = FAMILY.schedule(whole(X, CENTERED, BOTH), SM_90, {"R": 7, "C": 9}, tuned)
+        (launch,) = next(each.launches for each in found if each.name == "whole_int32")
+        heuristics = launch.kernel.heuristics
+        assert isinstance(heuristics, WholeHeuristics)
+        (channels,) = (each.arg for each in launch.kernel.parameters if each.name == "block_channels")
+        assert isinstance(channels, FormulaArg)
+        for rows, columns in ((1, 1), (1, 10**7), (5, 10**6), (300, 5000), (512, 3000), (2048, 3), (2048, 1)):
+            sizes = {"R": rows, "C": columns, MULTIPROCESSORS: 132}
+            own = evaluate(as_formula(channels.formula), sizes)
+            assert 1 <= own <= threads
+            assert own * rows <= heuristics.elements
+            assert (evaluate(launch.grid[0], sizes) - 1) * own < columns <= evaluate(launch.grid[0], sizes) * own
 
 
 class TestTwoParts:
@@ -143,11 +163,11 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def is_whole(outer: int, channels: int, inner: int = 1, most: int = 16384) -> bool:
-    """Whether blocks have channels to themselves: a run of 4 neighbours in memory, or of 16 where elements are many,
+    """Whether blocks have channels to themselves: a run of 2 neighbours in memory, or of 16 where elements are many,
     has room in a block, for whose tensors that is ``most`` elements."""
     points = outer * channels * inner
     are_few = points <= 2**18
-    run, room = (4, min(8192, most)) if are_few else (16, most)
+    run, room = (2, 4096) if are_few else (16, most)
     return outer * max(run, inner) <= room and (points <= 2**21 or outer * inner <= 16)
 
 
@@ -190,8 +210,8 @@ class TestBatchNorms:
 
     @pytest.mark.parametrize(
         "shape",
-        [(1, 1, 1), (1, 700, 5), (2, 1500, 2), (79, 61, 1), (11, 41, 79), (1, 3, 8192), (1, 3, 8193), (4, 2, 2048),
-         (64, 5, 128), (63, 5, 129), (64, 5, 129), (5, 513, 3), (33, 1025, 1), (3, 5, 49), (7, 2, 513), (2048, 3, 2),
+        [(1, 1, 1), (1, 700, 5), (2, 1500, 2), (79, 61, 1), (11, 41, 79), (1, 3, 4096), (1, 3, 4097), (4, 2, 1024),
+         (32, 5, 128), (31, 5, 129), (32, 5, 129), (5, 513, 3), (33, 1025, 1), (3, 5, 49), (7, 2, 513), (2048, 3, 2),
          (1, 17, 16384), (1, 17, 16385), (128, 17, 128), (1024, 257, 1), (1025, 257, 1)],
     )  # fmt: skip
     def test_images_with_few_elements_a_channel_do(self, artifacts: Path, shape: tuple[int, int, int]) -> None:
@@ -200,7 +220,7 @@ class TestBatchNorms:
 
     def test_many_elements_do_where_channels_have_few(self, artifacts: Path) -> None:
         plan = opened(artifacts, "batchnorm_train")
-        for rows, columns, expected in ((16, 2**17 + 1, True), (17, 2**17, False), (32, 2**16, True)):
+        for rows, columns, expected in ((8, 2**18 + 1, True), (9, 2**18, False), (32, 2**16, True)):
             inputs = [torch.empty(rows, columns, dtype=torch.bfloat16), *[torch.empty(columns)] * 4]
             assert (chosen(plan, *inputs) == "whole_int32") == expected
 
@@ -247,7 +267,7 @@ class TestOtherTasks:
         wanted = (x.double() - s.double()) * wide + top.double()
         torch.testing.assert_close(y.double(), wanted, rtol=1e-5, atol=1e-3)
 
-    @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 20, 5, 7), (64, 3, 1, 1), (2, 9, 64, 64)])
+    @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 20, 5, 7), (64, 3, 1, 1), (2, 9, 32, 64)])
     def test_two_tensors_of_four_dims(self, artifacts: Path, shape: tuple[int, ...]) -> None:
         plan, x, r = opened(artifacts, "residual"), numbers(*shape).bfloat16(), numbers(*shape[::-1]).bfloat16()
         r = r.reshape(shape)

@@ -1,20 +1,21 @@
 // batchnorm_train.yaml, segment 0: outer_persistent, variant whole_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 26: 20, 32: 26, 33: 27}
-// schedule: threads=512 unroll=8 elements=16384
+// schedule: threads=512 unroll=8 batch=2 elements=16384
 // launch: segment 0, whole_int32 on sm_90: grid ceil_div(C, argument 14), 1, 1; block 512, 1, 1; given x, weight, bias,
 //   running_mean, running_var, mean, rstd, new_mean, new_var, y, R, R, C, min(max(1, 16384 // max(1, R)), 512,
-//   max(ceil_div(C, 2*gpu.multiprocessors), min(16, max(1, C)))); if R*C < 2146435072, 0 < R, 16*R <= 16384, R*C*(16 <
-//   R) <= 2097152
+//   max(ceil_div(C, 2*gpu.multiprocessors), min(16, max(1, (12288*(262144 < R*C) + 4096) // max(1, R)), max(1, C))));
+//   if R*C < 2146435072, 0 < R, R*max(14*(262144 < R*C) + 2, 1) <= (12288*(262144 < R*C) + 4096), R*C*(8 < R) <=
+//   2097152
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kThreads = 512;
-constexpr int kVec = 1;
+constexpr int kVec = 2;  // elements of a channel that a thread takes at a time
 constexpr int kUnroll = 8;  // elements in flight per thread and tensor
 constexpr int kMost = 16384;  // elements of a block, at most
 
-FUSEBUILD_KERNEL(kThreads, 2)
-outer_persistent_1a9f1cfd44199743(
+FUSEBUILD_KERNEL(kThreads, 3)
+outer_persistent_c8719c51ddb35f3f(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     const float* T1,  // weight: float[C]
     const float* T2,  // bias: float[C]
@@ -31,12 +32,12 @@ outer_persistent_1a9f1cfd44199743(
     int64_t block_channels) {  // channels of a block, neighbours in memory
   const Index channels = n1;
   const Index inner = 1;  // elements of a channel that are neighbours in memory
-  const Index first = Index(fb::block_x()) * Index(block_channels);
+  const Index first = Index(fb::block_x()) * Index(block_channels), begin = first * inner;
   const Index own = fb::smaller(int(block_channels), channels - first);  // channels of the block
   const Index each = n0 * inner, elements = each * own;  // of a channel, and of all of them
 
   int shift = 0;  // 2 to it threads share a channel
-  while ((2 * Index(block_channels)) << shift <= kThreads) ++shift;
+  while (Index(block_channels) << (shift + 1) <= kThreads && kVec << shift < each) ++shift;
   const int width = 1 << shift, lane = fb::thread_x() & (width - 1);
   const bool active = (fb::thread_x() >> shift) < own;  // spare threads repeat a channel and store nothing
   FUSEBUILD_SHARED(__nv_bfloat16, tile0, kMost);
@@ -50,13 +51,13 @@ outer_persistent_1a9f1cfd44199743(
   const float t3 = T3[channel];  // running_mean
   const float t4 = T4[channel];  // running_var
 
-  fb::ChannelWalk copied(fb::thread_x(), kThreads, own, inner);
+  fb::RunWalk copied(fb::thread_x(), kThreads, own * inner, channels * inner);
   for (Index top = fb::thread_x(); top < elements; top += kUnroll * kThreads) {
     __nv_bfloat16 p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       if (top + u * kThreads >= elements) break;
-      const Index at = copied.place(first, channels);
+      const Index at = begin + copied.place();
       p0[u] = T0[at];
       copied.next();
     }
@@ -68,23 +69,62 @@ outer_persistent_1a9f1cfd44199743(
     }
   }
   fb::sync_block();
+  float p6;
+  const auto take_first = [&](Index place) FUSEBUILD_INLINE {
+    const __nv_bfloat16 t0 = tile0[place];  // x
+    const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train.yaml:15
+    p6 = t5;
+  };
+  take_first(slot * inner);
 
-  fb::BatchMoments<float, Index> w6;
-  fb::ChannelWalk walk(lane, width, 1, inner);
-  for (Index element = lane; element < each; element += width) {
-    const Index place = walk.place(slot, own);
-    walk.next();
-    fb::Vec<float, kVec> e6;
+  const fb::RunWalk lanes(lane, width, inner, own * inner);
+  float s6 = 0;  // of what is left of elements by the first
+  fb::RunWalk walk = lanes;
+  for (Index element = lane; element < each; element += kVec * width) {
+    Index places[kVec];
+    unsigned inside = 0;  // bit k: the thread has as many elements
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
+      const bool is_there = k == 0 || element + k * width < each;
+      places[k] = is_there ? slot * inner + walk.place() : places[0];
+      inside |= unsigned(is_there) << k;
+      walk.next();
+    }
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const Index place = places[k];
       const __nv_bfloat16 t0 = tile0[place];  // x
       const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train.yaml:15
-      e6[k] = t5;
+      if (fb::is_inside(inside, k)) s6 += t5 - p6;
     }
-    w6.add(e6);
   }
-  auto a6 = w6.state<fb::Welford<float>::State>(fb::Welford<float>::identity());
-  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Welford<float>>(a6));
+  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Sum>(s6));
+  fb::sync_block();  // all have what the others found
+
+  const float m6 = p6 + fb::share_of(s6, float(each));
+  float q6 = 0;
+  fb::RunWalk again = lanes;
+  for (Index element = lane; element < each; element += kVec * width) {
+    Index places[kVec];
+    unsigned inside = 0;  // bit k: the thread has as many elements
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const bool is_there = k == 0 || element + k * width < each;
+      places[k] = is_there ? slot * inner + again.place() : places[0];
+      inside |= unsigned(is_there) << k;
+      again.next();
+    }
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const Index place = places[k];
+      const __nv_bfloat16 t0 = tile0[place];  // x
+      const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train.yaml:15
+      const float d6 = t5 - m6;
+      if (fb::is_inside(inside, k)) q6 += d6 * d6;
+    }
+  }
+  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Sum>(q6));
+  const fb::Welford<float>::State a6 = {m6, q6, float(each)};
   if (active && lane == 0) {
     const float t6 = fb::Welford<float>::mean(a6);  // mean, batchnorm_train.yaml:16
     const float t7 = a6.v1;  // m2, batchnorm_train.yaml:16
@@ -111,9 +151,9 @@ outer_persistent_1a9f1cfd44199743(
   }
   fb::sync_block();
 
-  fb::ChannelWalk left(fb::thread_x(), kThreads, own, inner);
+  fb::ChannelWalk left(fb::thread_x(), kThreads, own, inner, channels * inner);
   for (Index place = fb::thread_x(); place < elements; place += kThreads) {
-    const Index at = left.place(first, channels);
+    const Index at = begin + left.place();
     const int slot = left.channel();
     left.next();
     const __nv_bfloat16 t0 = tile0[place];  // x
@@ -131,4 +171,4 @@ outer_persistent_1a9f1cfd44199743(
   }
 }
 
-FUSEBUILD_ENTRY(outer_persistent_1a9f1cfd44199743)
+FUSEBUILD_ENTRY(outer_persistent_c8719c51ddb35f3f)
