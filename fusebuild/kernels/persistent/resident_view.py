@@ -7,17 +7,18 @@ Where rows have any length, a thread's vectors begin at the first column that li
 a few elements before the first vector and after the last one. Each of these is a thread's own, too.
 
 Where blocks do not stay, what rows share is loaded **ahead** of the last sweep, which is the only one that takes it: a
-thread's first vector and its element with the row, each further vector while the one before it is stored.
+thread's first vectors and its element, with the row. Few or short rows have no more; others have so many threads that
+some may wait for further ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fusebuild.kernels.common.dynamic_shared import arrays_of, places_in_shared
 from fusebuild.kernels.common.lambdas import combined, folded
-from fusebuild.kernels.common.rows import by_level
+from fusebuild.kernels.common.rows import WARP, by_level
 from fusebuild.kernels.common.rows_view import Rows, reduction_in_cluster, rows_by_pieces
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Group
@@ -30,8 +31,11 @@ from fusebuild.kernels.persistent.view import LOOKED_UP
 VECTOR = "start + c * kStep"
 """The column of a thread's vector: what is the thread's own, and what is a number once loops are unrolled."""
 
-NEXT_AHEAD = "load_ahead(c + 1);"
-"""What the last sweep does before it takes vector ``c``, where some inputs are loaded ahead of it."""
+AHEAD_BYTES, BESIDE_BYTES = 32, 128
+"""Bytes of a vector of each input, and of a thread's row, with which it has several of those vectors at once."""
+
+AHEAD_OF_WARP, AHEAD_ALONE = 2, 4
+"""Vectors of each that it has then."""
 
 
 def inner_resident(spec: KernelSpec) -> KernelView:
@@ -137,17 +141,22 @@ class Walk:
         """The sweep that stores ``outputs``, which change along the row."""
         vectors = [fid for fid in outputs if self.rows.body.is_vector(fid)]
         stores = self.rows.stores_of(outputs, {fid: f"fb::store(r{fid} + {VECTOR}, o{fid});" for fid in vectors})
-        sweep = join(self._sweep(outputs, self._vector_ahead), stores)
-        if self.ahead:
-            sweep = replace(sweep, loads=(NEXT_AHEAD, *sweep.loads))
-        return sweep, self.edge.storing(outputs)
+        return join(self._sweep(outputs, self._vector_ahead), stores), self.edge.storing(outputs)
 
     def loads_ahead(self) -> Sweep:
-        """Loads of what is loaded ahead of the last sweep: a vector of each at a time, and the element beside them."""
-        body = self.rows.body
+        """What is loaded ahead of the last sweep: the words around a thread's first vectors, out of which they are cut
+        when all have been asked for, and the element beside vectors."""
+        body, load = self.rows.body, "w{0}[c] = fb::load_aligned_words<kVec>(r{0} + {1}, {2});"
+        types = {fid: f"{body.c_type(fid)}, kVec" for fid in self.ahead}
+        number = f"constexpr int kAhead = {self._vectors_ahead};  // vectors that the thread has before the last sweep"
         return Sweep(
-            arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kChunks];" for fid in self.ahead),
-            loads=tuple(f"p{fid}[c] = fb::pack({self._cut(fid, f'r{fid} + col')});" for fid in self.ahead),
+            coordinates=(number,) if self.ahead else (),
+            arrays=(
+                *(f"fb::AlignedWords<{each}> w{fid}[kAhead];" for fid, each in types.items()),
+                *(f"fb::Packed<{each}> p{fid}[kAhead];" for fid, each in types.items()),
+            ),
+            loads=tuple(load.format(fid, VECTOR, self._beyond(fid)) for fid in self.ahead),
+            merged=tuple(f"p{fid}[c] = fb::pack(fb::cut(w{fid}[c], {self._beyond(fid)}));" for fid in self.ahead),
             accumulators=self.edge.declarations(self.ahead),
             element=tuple(f"e{fid} = r{fid}[edge];" for fid in self.ahead),
         )
@@ -156,22 +165,39 @@ class Walk:
         """One sweep over a thread's vectors that computes ``targets``."""
         return self.rows.sweep(targets, self.rows.of_rows, loads or self._vector)
 
-    def _cut(self, fid: int, address: str) -> str:
-        """The call that cuts a vector at ``address`` out of input ``fid``, which rows share."""
+    @property
+    def _vectors_ahead(self) -> int:
+        """The vectors of each input that a thread has ahead: one; where registers have room beside its row several, of
+        a row that a warp has, or whose block is alone on its multiprocessor: nobody else loads while that waits."""
+        spec, heuristics = self.rows.body.spec, self.heuristics
+        held = heuristics.chunks * self._vector_bytes(heuristics.cached)
+        if self._vector_bytes(self.ahead) > AHEAD_BYTES or held > BESIDE_BYTES:
+            return 1
+        wanted = AHEAD_ALONE if spec.min_blocks == 1 else AHEAD_OF_WARP if heuristics.threads.per_row == WARP else 1
+        return min(wanted, heuristics.chunks)
+
+    def _vector_bytes(self, fids: Sequence[int]) -> int:
+        body = self.rows.body
+        return body.spec.vec * sum(body.value(fid).dtype.bytes for fid in fids)
+
+    def _beyond(self, fid: int) -> str:
+        """How far beyond an aligned word each vector begins of input ``fid``, which rows share."""
         begins_anywhere = fid in shared_by_some(self.rows.body.task, self.rows.body.domain)
-        return (
-            f"fb::load_cut_anywhere<kVec>({address})"
-            if begins_anywhere
-            else f"fb::load_cut<kVec>({address}, edges.before)"
-        )
+        return f"fb::beyond_word<kVec>(r{fid} + start)" if begins_anywhere else "edges.before"
+
+    def _cut(self, fid: int) -> str:
+        """The call that cuts a vector out of input ``fid``, which rows share."""
+        return f"fb::load_cut<kVec>(r{fid} + {VECTOR}, {self._beyond(fid)})"
 
     def _vector_ahead(self, fid: int) -> Lines:
-        return (self.rows.vector(fid, f"fb::unpack(p{fid}[c])"),) if fid in self.ahead else self._vector(fid)
+        if fid not in self.ahead:
+            return self._vector(fid)
+        return (self.rows.vector(fid, f"c < kAhead ? fb::unpack(p{fid}[c % kAhead]) : {self._cut(fid)}"),)
 
     def _vector(self, fid: int) -> Lines:
         source = f"fb::load<kVec>(r{fid} + {VECTOR})"
         if self.heuristics.has_edges and fid not in self.rows.body.domain.flat:
-            source = self._cut(fid, f"r{fid} + {VECTOR}")
+            source = self._cut(fid)
         if fid in self.heuristics.cached:
             source = f"fb::unpack(c{fid}[c])"
         elif fid in self.staying:

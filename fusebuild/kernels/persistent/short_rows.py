@@ -38,9 +38,9 @@ FEW_ROWS = 64
 """Rows for each multiprocessor up to which there are few: with four threads for each, most that a multiprocessor can
 have would be none."""
 
-FEWEST_ROWS = 1024
-"""Rows up to which one that has more vectors than a warp has threads is left to a block of its own: what counts is how
-long one row takes."""
+FEWEST_ROWS = 10
+"""Rows for each multiprocessor up to which one that has more vectors than a warp has threads is left to a block of its
+own: as many blocks of four warps run at a time, and what counts is how long one row takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class ShortRows(InRegisters):
         fits: Formula = ("le", self.columns, WARP * choice.held * self.vec)
         grid: Formula = ("ceil_div", self.rows, heuristics.rows_of_block(self.rows, self.columns))
         small = self.vector_guard if self.vec > 1 else (fits_int32(self.columns),)
-        are_fewest: Formula = ("le", self.rows, FEWEST_ROWS)
+        are_fewest: Formula = ("le", self.rows, FEWEST_ROWS * self.target.multiprocessors)
         share: Formula = ("le", product([are_fewest, self.columns]), WARP * self.vec)
         beside = (share,) if self.vec > 1 else ()
         return self.variant(way, choice, (*small, fits, *beside), kernel, grid, (choice.threads, 1, 1))

@@ -196,31 +196,56 @@ FUSEBUILD_DEVICE Vec<T, N> cut_out(uint32_t (&registers)[kRegisters], int beyond
   return unpack(packed);
 }
 
-// The N elements at `address`, which lies so many elements `beyond` an aligned word: cut out of the aligned
-// words around them, all of which the tensor has up to `last`, the one that is read in place of those after
-// it.
+// The aligned words around N elements that begin in the first of them.
+template <typename T, int N>
+struct AlignedWords {
+  using Word = typename Packed<T, N>::Word;
+  static constexpr int kWords = Packed<T, N>::kWords + 1, kPerWord = sizeof(Word) / sizeof(T);
+  static_assert(sizeof(Word) >= 4, "a vector fills registers");
+
+  uint32_t registers[kWords * sizeof(Word) / 4];
+};
+
+// Those around the N elements at `address`, which lies so many elements `beyond` an aligned word: the tensor
+// has them up to `last`, the one that is read in place of those after it.
+template <int N, typename T>
+FUSEBUILD_DEVICE AlignedWords<T, N> load_aligned_words(const T* address, int beyond,
+                                                       int last = std::numeric_limits<int>::max()) {
+  using Words = AlignedWords<T, N>;
+  using Word = typename Words::Word;
+  const Word* words = reinterpret_cast<const Word*>(address - beyond % Words::kPerWord);
+  Words loaded;
+  FUSEBUILD_UNROLL
+  for (int w = 0; w < Words::kWords; ++w) {
+    const Word word = load_word<Hint::kNone>(words + (w < last ? w : last));
+    memcpy(loaded.registers + w * sizeof(Word) / 4, &word, sizeof(Word));
+  }
+  return loaded;
+}
+
+// The N elements that begin so many elements `beyond` the first of `words`.
+template <typename T, int N>
+FUSEBUILD_DEVICE Vec<T, N> cut(AlignedWords<T, N> words, int beyond) {
+  return cut_out<N, T>(words.registers, beyond % AlignedWords<T, N>::kPerWord);
+}
+
+// The N elements at `address`, cut out of the aligned words around them.
 template <int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> load_cut(const T* address, int beyond,
                                     int last = std::numeric_limits<int>::max()) {
-  using Word = typename Packed<T, N>::Word;
-  constexpr int kWords = Packed<T, N>::kWords + 1;
-  static_assert(sizeof(Word) >= 4, "a vector fills registers");
-  beyond %= static_cast<int>(sizeof(Word) / sizeof(T));
-  const Word* words = reinterpret_cast<const Word*>(address - beyond);
-  uint32_t registers[kWords * sizeof(Word) / 4];
-  FUSEBUILD_UNROLL
-  for (int w = 0; w < kWords; ++w) {
-    const Word word = load_word<Hint::kNone>(words + (w < last ? w : last));
-    memcpy(registers + w * sizeof(Word) / 4, &word, sizeof(Word));
-  }
-  return cut_out<N, T>(registers, beyond);
+  return cut(load_aligned_words<N>(address, beyond, last), beyond);
+}
+
+// How many elements an address lies beyond an aligned word of vectors of N.
+template <int N, typename T>
+FUSEBUILD_DEVICE int beyond_word(const T* address) {
+  return static_cast<int>(place_of(address) % AlignedWords<T, N>::kPerWord);
 }
 
 // The same for an address that may lie anywhere.
 template <int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> load_cut_anywhere(const T* address) {
-  constexpr int kPerWord = sizeof(typename Packed<T, N>::Word) / sizeof(T);
-  return load_cut<N>(address, static_cast<int>(place_of(address) % kPerWord));
+  return load_cut<N>(address, beyond_word<N>(address));
 }
 
 // Stores N elements at an address that may lie anywhere.

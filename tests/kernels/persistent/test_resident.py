@@ -358,16 +358,21 @@ class TestLoadedAhead:
         return inner_resident(variant.launches[-1].kernel)
 
     def test_is_what_the_last_sweep_takes(self) -> None:
-        """A vector while the one before it is stored, and an element with the row."""
+        """A thread's first vectors, and an element beside them, with the row."""
         view = self.view(NORM_BODY, 5003)
-        loaded = [re.sub(r" = .*", "", line) for line in (*view.ahead.loads, *view.ahead.element)]
-        assert loaded == ["p1[c]", "p2[c]", "e1", "e2"]
-        assert [sweep.loads[0] == "load_ahead(c + 1);" for sweep in view.sweeps] == [False, False, True]
-        assert not any("r1" in line or "r2" in line for sweep in view.sweeps for line in sweep.loads)
+        loaded = [re.sub(r" = .*", "", line) for line in (*view.ahead.loads, *view.ahead.merged, *view.ahead.element)]
+        assert loaded == ["w1[c]", "w2[c]", "p1[c]", "p2[c]", "e1", "e2"]
+        taken = [[line for line in sweep.loads if "kAhead" in line] for sweep in view.sweeps]
+        assert [len(lines) for lines in taken] == [0, 0, 2]
+
+    @pytest.mark.parametrize(("columns", "vectors"), [(1025, 2), (5003, 1), (200001, 4)])
+    def test_is_as_much_as_registers_have_room_for(self, columns: int, vectors: int) -> None:
+        (line,) = self.view(NORM_BODY, columns).ahead.coordinates
+        assert line.startswith(f"constexpr int kAhead = {vectors};")
 
     def test_is_not_what_a_reduction_takes(self) -> None:
         view = self.view("y = x * sum(x * w, dims=[1], keepdim=True) + b", 5003)
-        assert [re.sub(r" = .*", "", line) for line in view.ahead.loads] == ["p2[c]"]
+        assert [re.sub(r" = .*", "", line) for line in view.ahead.loads] == ["w2[c]"]
         assert any("r1 + start" in line for line in view.sweeps[0].loads)
 
     def test_is_nothing_where_it_stays(self) -> None:

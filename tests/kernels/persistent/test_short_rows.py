@@ -68,7 +68,7 @@ def test_a_row_has_as_many_threads_as_vectors_up_to_four_and_then_up_to_four_for
 
 @pytest.mark.parametrize(
     ("rows", "columns", "name"),
-    [(1024, 256, "short"), (1024, 264, "registers4096"), (1025, 264, "short"), (1025, 1024, "short")],
+    [(1320, 256, "short"), (1320, 264, "registers4096"), (1321, 264, "short"), (1321, 1024, "short")],
 )
 def test_few_rows_that_are_more_than_a_vector_for_each_lane_have_blocks_of_their_own(
     rows: int, columns: int, name: str

@@ -27,14 +27,14 @@ def threads_of(rows: int, columns: int, multiprocessors: int = 132) -> int:
 
 @pytest.mark.parametrize(
     ("rows", "columns", "threads"),
-    [(1, 1, 1), (1280, 64, 8), (192, 384, 32), (1211, 307, 32), (25, 2781, 128), (31, 3145, 128), (1, 30000, 128)],
+    [(1, 1, 1), (1280, 64, 8), (192, 384, 32), (600, 307, 32), (25, 2781, 128), (31, 3145, 128), (1, 30000, 128)],
 )
 def test_few_elements_have_a_thread_for_each_vector_or_two(rows: int, columns: int, threads: int) -> None:
     assert threads_of(rows, columns) == threads
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "threads"), [(100000, 64, 2), (20000, 384, 8), (5013, 275, 8), (9399, 2311, 64)]
+    ("rows", "columns", "threads"), [(100000, 64, 2), (20000, 384, 8), (1536, 320, 8), (5013, 275, 8), (9399, 2311, 64)]
 )
 def test_threads_of_many_rows_have_several_vectors(rows: int, columns: int, threads: int) -> None:
     assert threads_of(rows, columns) == threads
