@@ -58,7 +58,6 @@ FUSEBUILD_DEVICE void copy_up_to_count(const T* in, T* out, int64_t count) {
   }                                                                                              \
   FUSEBUILD_ENTRY(up_to_##name)
 
-KERNEL(bool, bool, 8, 32)
 KERNEL(half, __half, 8, 64)
 KERNEL(bfloat16, __nv_bfloat16, 8, 32)
 KERNEL(float, float, 8, 64)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.device_harness import DTYPES, library, sample
 
-THREADS = {"bool": 32, "half": 64, "bfloat16": 32, "float": 64, "int32": 32, "int64": 32, "double": 64}
+THREADS = {"half": 64, "bfloat16": 32, "float": 64, "int32": 32, "int64": 32, "double": 64}
 """Threads of the kernels of tests/device/striped.cu, by dtype: each has eight columns."""
 
 

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula, ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import decide
@@ -222,8 +223,9 @@ class _Planner(Planner):
     @property
     def can_walk_odd(self) -> bool:
         """Whether there are kernels for them beside those of short ones. Where a thread's elements lie apart, they wait
-        in shared memory, and nothing counts columns."""
-        can_stripe = self._can_stage and not self.parts.count_columns(self.task, self.domain)
+        in shared memory, and nothing counts columns; what lies there beside a row is no bool."""
+        has_bools = any(self.task.fusion.value(fid).dtype is DType.BOOL for fid in self.fetched)
+        can_stripe = self._can_stage and not has_bools and not self.parts.count_columns(self.task, self.domain)
         return self.can_be_odd and (can_stripe or not self.parts.outer)
 
     @property
