@@ -15,9 +15,10 @@ from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import WARP, rows_beside
 from fusebuild.kernels.inner_outer.shape import InnerOuterChoice
 
-RUNGS = (1280, 2560, 5120, 10240, 20480, 40960, 131072)
+RUNGS = (512, 1280, 2560, 5120, 10240, 20480, 40960, 131072)
 """Elements of the longest rows of a kernel of its own: 20 columns of each thread, with which ptxas 13.0 spills nothing
-of adaln's backward pass, and 32 of the longest. A thread leaves out what its block has no columns for. What each row
+of adaln's backward pass, 4 of the shortest, and 32 of the longest. A thread leaves out what its block has no columns
+for, but has registers for them: 111 x 2407 x 303 took 321 us on the rung of 1280 and 206 on that of 512. What each row
 costs it beside its columns is as much as ten of them or more. (H100, adaln's backward pass, 40 x 300 x 5003: 0.39 of a
 copy's bandwidth with five columns for each thread of four blocks, where 100 x 500 x 1001 had 0.78 with 16.)"""
 TOGETHER = 4
