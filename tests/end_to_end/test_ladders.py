@@ -25,11 +25,10 @@ def is_odd(size: int) -> bool:
 
 
 HOLES: dict[str, Callable[[Sizes], bool]] = {
-    "adaln_backward": lambda sizes: sizes["D"] > 65536,
+    "adaln_backward": lambda sizes: sizes["D"] > 131072,
     "layernorm_backward": lambda sizes: is_odd(sizes["N"]) and sizes["N"] > 131065,
 }
-"""Sizes that have nothing but the last variant yet: long odd rows whose weights differ from sample to sample, and
-longer ones that are summed down as well."""
+"""Sizes that have nothing but the last variant yet: long rows that are summed down as well."""
 
 
 def taken(variants: Sequence[Variant], sizes: Sizes) -> Variant:

@@ -99,7 +99,7 @@ class TestSeed000:
                     "hbm_bytes_formula": "2056",
                     "why": [
                         f"cut from segment 0: pointwise: sum is a reduction {place}; reduction: {other_dims}; "
-                        f"inner_persistent: {other_dims}; "
+                        f"inner_persistent: {other_dims}; outer_persistent: {other_dims}; "
                         f"inner_outer_persistent: no reduction runs over outer dims alone {place}"
                     ],
                 },

@@ -43,6 +43,10 @@ class Sweep:
         names the row's number."""
         return is_named("row", (*self.row, *self.vector, *self.element, *self.results))
 
+    def names(self, variable: str) -> bool:
+        """Whether any of its statements names the ``variable``."""
+        return is_named(variable, statements_in(self))
+
     def without_idle_coordinates(self) -> Sweep:
         """This sweep without the coordinates that it does not name, such as of inputs that an earlier one loaded."""
         loads = () if self.load_coordinates else self.loads

@@ -22,8 +22,8 @@ THREADS_WANTED = 1024
 """Threads of a multiprocessor up to which rows are few: with as many, none has too many elements."""
 
 TURNS = 2
-"""Times as many threads as run at once may have a row's elements. (H100, once and twice as many: groupnorm of 58368 rows
-of 10 elements 7.5 and 5.2 us; of 17523 rows of 25 4.5 and 4.8.)"""
+"""Rows may have so many times the threads that run at once. (H100, once and twice: groupnorm of 58368 rows of 10
+elements 7.5 and 5.2 us; of 17523 rows of 25 4.5 and 4.8.)"""
 
 MOST_ROWS = 512
 """Rows for each multiprocessor up to which they are few. (H100, layernorm of one column, without tiles and with them:

@@ -1,20 +1,21 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers1024_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
 // schedule: threads.per_row=128 threads.rows=1 cluster=1 storage=registers chunks=1 at_once=2 stages=1 fetched=[3, 6]
-//   resident=[0, 2] packed=[] min_blocks=4 finishes=True
+//   resident=[0, 2] packed=[] min_blocks=4 finishes=True copied=8 in_place=[]
 // launch: segment 0, registers1024_vec8_int32 1 of 3 on sm_90: grid min(4*gpu.multiprocessors, max(1, (B*S) // 4,
 //   min(B*S, gpu.multiprocessors))), 1, 1; block 128, 1, 1; given weight, bias, scale, grad_y, mean, rstd, x,
-//   grad_shift, grad_scale, grad_x, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   grad_shift, grad_scale, grad_x, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
 //   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) //
-//   512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 2 of max(4*min(max(1,
-//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))), 4*min(4*gpu.multiprocessors, ceil_div(B*S*D, 512))*D) bytes,
-//   slot 3 of max(4*min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))), 4*min(4*gpu.multiprocessors,
-//   ceil_div(B*S*D, 512))*D) bytes, D, B, S, D, (B > 0)*(ceil_div(B, min(4*gpu.multiprocessors, max(1, (B*S) // 4,
-//   min(B*S, gpu.multiprocessors))))*max(1, S)*min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))) <= B*(max(1, S) + 8)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias,
-//   16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 1024
+//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
+//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 2 of
+//   max(4*min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))), 4*min(4*gpu.multiprocessors, ceil_div(B*S*D,
+//   512))*D) bytes, slot 3 of max(4*min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))),
+//   4*min(4*gpu.multiprocessors, ceil_div(B*S*D, 512))*D) bytes, D, B, S, D, (B > 0)*(ceil_div(B,
+//   min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))))*max(1, S)*min(4*gpu.multiprocessors,
+//   max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) <= B*(max(1, S) + 8)); if D < 2146435072, (D % 8) == 0,
+//   aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x,
+//   16), D <= 1024
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

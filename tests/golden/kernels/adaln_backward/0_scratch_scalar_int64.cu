@@ -1,12 +1,12 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant scratch_scalar_int64
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
 // schedule: threads.per_row=512 threads.rows=1 cluster=1 storage=scratch chunks=0 at_once=1 stages=1 fetched=[]
-//   resident=[] packed=[] min_blocks=1 finishes=False
+//   resident=[] packed=[] min_blocks=1 finishes=False copied=0 in_place=[]
 // launch: segment 0, scratch_scalar_int64 1 of 2 on sm_90: grid min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
 //   gpu.multiprocessors))), 1, 1; block 512, 1, 1; given weight, scale, grad_y, mean, rstd, x, grad_x, slot 0 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D), 4*(max(1,
+//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
 //   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, D, B, S, D
 #include <fusebuild/kernel.cuh>

@@ -5,8 +5,8 @@
 // launch: segment 0, edged32768_vec8_int32 on sm_90: grid 4*min(B*S, max(1, (90*gpu.multiprocessors) // 132)), 1, 1;
 //   block 256, 1, 1; shared 65792 bytes; given x, weight, bias, scale, shift, mean, rstd, y, D, B, S, D, max(1,
 //   (90*gpu.multiprocessors) // 132); if D < 2146435072, aligned(x, 16), aligned(y, 16), 512 < (D + 384*(B*S <=
-//   16384)), aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(shift, 16), ((B*S <= 33) + 2*(B*S <=
-//   16) + 1)*D <= 32791
+//   16384)), aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(shift, 16), ((B*S <= 30) + 2*(B*S <=
+//   15) + 1)*D <= 32791
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

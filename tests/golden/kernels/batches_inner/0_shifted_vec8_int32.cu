@@ -1,12 +1,15 @@
 // batches_inner.yaml, segment 0: reduction, variant shifted_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 14: 8, 21: 9, 25: 14, 26: 15, 30: 23, 34: 32}
 // schedule: threads=128 unroll=8 is_split=True in_pieces=False
-// launch: segment 0, shifted_vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 24), 4*(N > 64), 8*(N > 128*((M
-//   >= 16384) + 1)), 16*(N > 512*((M >= 16384) + 1)), 32*(N > 1024*((M >= 16384) + 1)), 64*(N > 2048), 128*(N > 4096)),
-//   128), argument 20, 1; block 128, 1, 1; given x, place, log_sum, largest, least, first, there, beside, slot 0 of
-//   max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+// launch: segment 0, shifted_vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 24), 4*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64), 8*(N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 128*((M >= 16384) + 1)), 16*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512*((M
+//   >= 16384) + 1)), 32*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 1024*((M >= 16384) + 1)), 64*(N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 2048), 128*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 4096)), 128), argument
+//   20, 1; block 128, 1, 1; given x, place, log_sum, largest, least, first, there, beside, slot 0 of max(4*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
 //   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
 //   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
@@ -23,10 +26,13 @@
 //   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
 //   8*gpu.multiprocessors))))*M) bytes, slot 7 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 24) + (N >
-//   64) + (N > 128*((M >= 16384) + 1)) + (N > 512*((M >= 16384) + 1)) + (N > 1024*((M >= 16384) + 1)) + (N > 2048) + (N
-//   > 4096), max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors)))); if aligned(x, 16), N >= 4, N < 1073741824
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 24) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64) + (N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 128*((M >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512*((M
+//   >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 1024*((M >= 16384) + 1)) + (N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 2048) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 4096), max(1, min((N >
+//   24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))); if aligned(x,
+//   16), N >= 4, N < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -88,7 +94,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_f46290dfe606a33d(
+reduction_inner_292eb6fd3fdc54df(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const int32_t* __restrict__ T1,  // place: int32[M]
     float* __restrict__ T14,  // log_sum: float[M]
@@ -129,26 +135,21 @@ reduction_inner_f46290dfe606a33d(
   float a34 = fb::Sum::identity<float>();
   fb::FirstBest<fb::Max, float, kVec, Index> w20;
   fb::FirstBest<fb::Min, float, kVec, Index> w25;
-  const bool has30 = split == 0 && lane == 0 && fb::cast<int64_t>(t1) >= 0 && fb::cast<int64_t>(t1) < columns;
-  const Index at30 = has30 ? fb::cast<int64_t>(t1) : 0;
-  const __nv_bfloat16 q30_0 = has30 ? r0[at30] : fb::cast<__nv_bfloat16>(0.0f);
-  const bool has34 = split == 0 && lane == 0 && fb::cast<int64_t>(t31) >= 0 && fb::cast<int64_t>(t31) < columns;
-  const Index at34 = has34 ? fb::cast<int64_t>(t31) : 0;
-  const __nv_bfloat16 q34_0 = has34 ? r0[at34] : fb::cast<__nv_bfloat16>(0.0f);
+  const Index whole = fb::whole_vectors_of<kVec>(columns, shift, readable);  // what the tensor has in part comes last
   const Index step = width * kVec;
-  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < columns;
+  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < whole;
       first += Index(splits) * kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index col = first + u * step;
-      if (col >= columns) break;
-      p0[u] = fb::load_packed_up_to<kVec>(r0 + col, readable - col);
+      if (col >= whole) break;
+      p0[u] = fb::load_packed<kVec>(r0 + col);
     }
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index col = first + u * step;
-      if (col >= columns) break;
+      if (col >= whole) break;
       const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
       fb::Vec<float, kVec> e9 = fb::splat<kVec>(float(-INFINITY));
@@ -169,8 +170,38 @@ reduction_inner_f46290dfe606a33d(
       w25.add(e25, col);
     }
   }
+  if (whole < columns && split == 0 && lane == 0) {
+    constexpr int u = 0;
+    const Index col = whole;
+    fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+    p0[u] = fb::load_packed_up_to<kVec>(r0 + col, readable - col);
+    const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+    fb::Vec<float, kVec> e9 = fb::splat<kVec>(float(-INFINITY));
+    fb::Vec<float, kVec> e20 = fb::splat<kVec>(float(-INFINITY));
+    fb::Vec<float, kVec> e25 = fb::splat<kVec>(float(INFINITY));
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = v0[k];
+      const float t2 = fb::cast<float>(t0);  // batches_inner.yaml:24
+      const float t4 = t2 * 0.5f;  // batches_inner.yaml:24
+      const float t6 = t4 + 1.0f;  // y, batches_inner.yaml:24
+      if (fb::is_inside(inside, k)) e9[k] = t6;
+      if (fb::is_inside(inside, k)) e20[k] = t6;
+      if (fb::is_inside(inside, k)) e25[k] = t6;
+    }
+    fb::add_exponentials(a9, e9);
+    w20.add(e20, col);
+    w25.add(e25, col);
+  }
   auto a20 = w20.state<lambdas::builtin_argmax_float::State>({float(-INFINITY), int64_t(9223372036854775807LL)});
   auto a25 = w25.state<lambdas::earlier::State>({float(INFINITY), int64_t(9223372036854775807LL)});
+  const bool has30 = split == 0 && lane == 0 && fb::cast<int64_t>(t1) >= 0 && fb::cast<int64_t>(t1) < columns;
+  const Index at30 = has30 ? fb::cast<int64_t>(t1) : 0;
+  const __nv_bfloat16 q30_0 = has30 ? r0[at30] : fb::cast<__nv_bfloat16>(0.0f);
+  const bool has34 = split == 0 && lane == 0 && fb::cast<int64_t>(t31) >= 0 && fb::cast<int64_t>(t31) < columns;
+  const Index at34 = has34 ? fb::cast<int64_t>(t31) : 0;
+  const __nv_bfloat16 q34_0 = has34 ? r0[at34] : fb::cast<__nv_bfloat16>(0.0f);
   if (has30) {
     const __nv_bfloat16 t0 = q30_0;  // x
     const float t2 = fb::cast<float>(t0);  // batches_inner.yaml:24
@@ -215,4 +246,4 @@ reduction_inner_f46290dfe606a33d(
       fb::row_result(T25, t25), fb::row_result(T26, t26), fb::row_result(T30, t30), fb::row_result(T34, t34));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_f46290dfe606a33d)
+FUSEBUILD_ENTRY(reduction_inner_292eb6fd3fdc54df)

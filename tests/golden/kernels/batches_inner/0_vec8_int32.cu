@@ -1,32 +1,37 @@
 // batches_inner.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 14: 8, 21: 9, 25: 14, 26: 15, 30: 23, 34: 32}
 // schedule: threads=128 unroll=8 is_split=True in_pieces=False
-// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 24), 4*(N > 64), 8*(N > 128*((M >=
-//   16384) + 1)), 16*(N > 512*((M >= 16384) + 1)), 32*(N > 1024*((M >= 16384) + 1)), 64*(N > 2048), 128*(N > 4096)),
-//   128), argument 20, 1; block 128, 1, 1; given x, place, log_sum, largest, least, first, there, beside, slot 0 of
-//   max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1)
+//   > 24), 4*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64), 8*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) >
+//   128*((M >= 16384) + 1)), 16*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512*((M >= 16384) + 1)), 32*(N*(3*(M*N
+//   <= 2048*gpu.multiprocessors) + 1) > 1024*((M >= 16384) + 1)), 64*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) >
+//   2048), 128*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 4096)), 128), argument 20, 1; block 128, 1, 1; given x,
+//   place, log_sum, largest, least, first, there, beside, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1,
 //   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
 //   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 3 of max(8*max(1, min((N > 24576)*ceil_div(N, 8192),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 8*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 4 of max(4*max(1,
-//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 5 of max(8*max(1, min((N > 24576)*ceil_div(N, 8192),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 8*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 6 of max(4*max(1,
-//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 7 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 24) + (N >
-//   64) + (N > 128*((M >= 16384) + 1)) + (N > 512*((M >= 16384) + 1)) + (N > 1024*((M >= 16384) + 1)) + (N > 2048) + (N
-//   > 4096), max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors)))); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), N < 1073741824
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 3 of max(8*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   8*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 4 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 5 of max(8*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   8*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 6 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 7 of max(4*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, M, N, (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 24) + (N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 64) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 128*((M >= 16384) + 1)) +
+//   (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512*((M >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) +
+//   1) > 1024*((M >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 2048) + (N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 4096), max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors)))); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), N < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -88,7 +93,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_ddc63bf5c8f79ed8(
+reduction_inner_f55395f9eb23e6ba(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const int32_t* __restrict__ T1,  // place: int32[M]
     float* __restrict__ T14,  // log_sum: float[M]
@@ -127,12 +132,6 @@ reduction_inner_ddc63bf5c8f79ed8(
   float a34 = fb::Sum::identity<float>();
   fb::FirstBest<fb::Max, float, kVec, Index> w20;
   fb::FirstBest<fb::Min, float, kVec, Index> w25;
-  const bool has30 = split == 0 && lane == 0 && fb::cast<int64_t>(t1) >= 0 && fb::cast<int64_t>(t1) < columns;
-  const Index at30 = has30 ? fb::cast<int64_t>(t1) : 0;
-  const __nv_bfloat16 q30_0 = has30 ? r0[at30] : fb::cast<__nv_bfloat16>(0.0f);
-  const bool has34 = split == 0 && lane == 0 && fb::cast<int64_t>(t31) >= 0 && fb::cast<int64_t>(t31) < columns;
-  const Index at34 = has34 ? fb::cast<int64_t>(t31) : 0;
-  const __nv_bfloat16 q34_0 = has34 ? r0[at34] : fb::cast<__nv_bfloat16>(0.0f);
   const Index step = width * kVec;
   for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec; first < columns;
       first += Index(splits) * kUnroll * step) {
@@ -168,6 +167,12 @@ reduction_inner_ddc63bf5c8f79ed8(
   }
   auto a20 = w20.state<lambdas::builtin_argmax_float::State>({float(-INFINITY), int64_t(9223372036854775807LL)});
   auto a25 = w25.state<lambdas::earlier::State>({float(INFINITY), int64_t(9223372036854775807LL)});
+  const bool has30 = split == 0 && lane == 0 && fb::cast<int64_t>(t1) >= 0 && fb::cast<int64_t>(t1) < columns;
+  const Index at30 = has30 ? fb::cast<int64_t>(t1) : 0;
+  const __nv_bfloat16 q30_0 = has30 ? r0[at30] : fb::cast<__nv_bfloat16>(0.0f);
+  const bool has34 = split == 0 && lane == 0 && fb::cast<int64_t>(t31) >= 0 && fb::cast<int64_t>(t31) < columns;
+  const Index at34 = has34 ? fb::cast<int64_t>(t31) : 0;
+  const __nv_bfloat16 q34_0 = has34 ? r0[at34] : fb::cast<__nv_bfloat16>(0.0f);
   if (has30) {
     const __nv_bfloat16 t0 = q30_0;  // x
     const float t2 = fb::cast<float>(t0);  // batches_inner.yaml:24
@@ -212,4 +217,4 @@ reduction_inner_ddc63bf5c8f79ed8(
       fb::row_result(T25, t25), fb::row_result(T26, t26), fb::row_result(T30, t30), fb::row_result(T34, t34));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_ddc63bf5c8f79ed8)
+FUSEBUILD_ENTRY(reduction_inner_f55395f9eb23e6ba)

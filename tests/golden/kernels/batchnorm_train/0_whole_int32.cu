@@ -1,6 +1,6 @@
 // batchnorm_train.yaml, segment 0: outer_persistent, variant whole_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 26: 20, 32: 26, 33: 27}
-// schedule: threads=512 unroll=8 batch=2 elements=16384
+// schedule: threads=512 unroll=8 batch=4 elements=16384
 // launch: segment 0, whole_int32 on sm_90: grid ceil_div(C, argument 14), 1, 1; block 512, 1, 1; given x, weight, bias,
 //   running_mean, running_var, mean, rstd, new_mean, new_var, y, R, R, C, min(max(1, 16384 // max(1, R)), 512,
 //   max(ceil_div(C, 2*gpu.multiprocessors), min(16, max(1, (12288*(262144 < R*C) + 4096) // max(1, R)), max(1, C))));
@@ -10,12 +10,12 @@
 
 using Index = int32_t;
 constexpr int kThreads = 512;
-constexpr int kVec = 2;  // elements of a channel that a thread takes at a time
+constexpr int kVec = 4;  // elements of a channel that a thread takes at a time
 constexpr int kUnroll = 8;  // elements in flight per thread and tensor
 constexpr int kMost = 16384;  // elements of a block, at most
 
 FUSEBUILD_KERNEL(kThreads, 3)
-outer_persistent_c8719c51ddb35f3f(
+outer_persistent_f77dc3b0bf0ff605(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     const float* T1,  // weight: float[C]
     const float* T2,  // bias: float[C]
@@ -69,17 +69,9 @@ outer_persistent_c8719c51ddb35f3f(
     }
   }
   fb::sync_block();
-  float p6;
-  const auto take_first = [&](Index place) FUSEBUILD_INLINE {
-    const __nv_bfloat16 t0 = tile0[place];  // x
-    const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train.yaml:15
-    p6 = t5;
-  };
-  take_first(slot * inner);
 
-  const fb::RunWalk lanes(lane, width, inner, own * inner);
-  float s6 = 0;  // of what is left of elements by the first
-  fb::RunWalk walk = lanes;
+  fb::BatchMoments<float, Index> w6;
+  fb::RunWalk walk(lane, width, inner, own * inner);
   for (Index element = lane; element < each; element += kVec * width) {
     Index places[kVec];
     unsigned inside = 0;  // bit k: the thread has as many elements
@@ -90,41 +82,18 @@ outer_persistent_c8719c51ddb35f3f(
       inside |= unsigned(is_there) << k;
       walk.next();
     }
+    fb::Vec<float, kVec> e6;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const Index place = places[k];
       const __nv_bfloat16 t0 = tile0[place];  // x
       const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train.yaml:15
-      if (fb::is_inside(inside, k)) s6 += t5 - p6;
+      e6[k] = t5;
     }
+    w6.add(e6, inside);
   }
-  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Sum>(s6));
-  fb::sync_block();  // all have what the others found
-
-  const float m6 = p6 + fb::share_of(s6, float(each));
-  float q6 = 0;
-  fb::RunWalk again = lanes;
-  for (Index element = lane; element < each; element += kVec * width) {
-    Index places[kVec];
-    unsigned inside = 0;  // bit k: the thread has as many elements
-    FUSEBUILD_UNROLL
-    for (int k = 0; k < kVec; ++k) {
-      const bool is_there = k == 0 || element + k * width < each;
-      places[k] = is_there ? slot * inner + again.place() : places[0];
-      inside |= unsigned(is_there) << k;
-      again.next();
-    }
-    FUSEBUILD_UNROLL
-    for (int k = 0; k < kVec; ++k) {
-      const Index place = places[k];
-      const __nv_bfloat16 t0 = tile0[place];  // x
-      const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train.yaml:15
-      const float d6 = t5 - m6;
-      if (fb::is_inside(inside, k)) q6 += d6 * d6;
-    }
-  }
-  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Sum>(q6));
-  const fb::Welford<float>::State a6 = {m6, q6, float(each)};
+  auto a6 = w6.state<fb::Welford<float>::State>(fb::Welford<float>::identity());
+  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Welford<float>>(a6));
   if (active && lane == 0) {
     const float t6 = fb::Welford<float>::mean(a6);  // mean, batchnorm_train.yaml:16
     const float t7 = a6.v1;  // m2, batchnorm_train.yaml:16
@@ -171,4 +140,4 @@ outer_persistent_c8719c51ddb35f3f(
   }
 }
 
-FUSEBUILD_ENTRY(outer_persistent_c8719c51ddb35f3f)
+FUSEBUILD_ENTRY(outer_persistent_f77dc3b0bf0ff605)

@@ -2,13 +2,13 @@
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 25: 23, 31: 29, 32: 30}
 // schedule: threads=128 unroll=8 is_split=True in_pieces=True
 // launch: segment 0, pieces_vec8_int32_folded_vec8_int32 1 of 3 on sm_90: grid ceil_div(C*max(1, 2*(8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 24), 4*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14)
-//   // 8) <= 4096*gpu.multiprocessors) + 1) > 64), 8*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 128*((C >= 16384) + 1)), 16*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)), 32*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)), 64*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 2048), 128*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 4096)), 128), argument 16, 1; block 128, 1, 1; given x, running_mean, running_var,
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 24), 4*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14)
+//   // 8) <= 2048*gpu.multiprocessors) + 1) > 64), 8*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 128*((C >= 16384) + 1)), 16*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)), 32*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)), 64*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 2048), 128*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 4096)), 128), argument 16, 1; block 128, 1, 1; given x, running_mean, running_var,
 //   mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
 //   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, N))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8),
 //   32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256)
@@ -30,23 +30,23 @@
 //   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
 //   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   N*HW, N, C, HW, (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 24) +
-//   (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 64) + (8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 128*((C >= 16384) + 1)) + (8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)) + (8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)) + (8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 2048) + (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW +
-//   14) // 8) <= 4096*gpu.multiprocessors) + 1) > 4096), max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
+//   N*HW, N, C, HW, (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 24) +
+//   (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 64) + (8*N*((HW + 14) //
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 128*((C >= 16384) + 1)) + (8*N*((HW + 14) //
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)) + (8*N*((HW + 14) //
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)) + (8*N*((HW + 14) //
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 2048) + (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW +
+//   14) // 8) <= 2048*gpu.multiprocessors) + 1) > 4096), max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
 //   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))); if N*C*HW <
 //   2146435072, 8*N*((HW + 14) // 8) < 1073741824, aligned(x, 16), N*HW < 1073741824, aligned(y, 16), N >= 16
 // launch: segment 0, pieces_vec8_int32_shifted_vec8_int32 1 of 3 on sm_90: grid ceil_div(C*max(1, 2*(8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 24), 4*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14)
-//   // 8) <= 4096*gpu.multiprocessors) + 1) > 64), 8*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 128*((C >= 16384) + 1)), 16*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)), 32*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)), 64*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 2048), 128*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 4096)), 128), argument 16, 1; block 128, 1, 1; given x, running_mean, running_var,
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 24), 4*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14)
+//   // 8) <= 2048*gpu.multiprocessors) + 1) > 64), 8*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 128*((C >= 16384) + 1)), 16*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)), 32*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)), 64*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 2048), 128*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 4096)), 128), argument 16, 1; block 128, 1, 1; given x, running_mean, running_var,
 //   mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
 //   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, N))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8),
 //   32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256)
@@ -68,23 +68,23 @@
 //   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
 //   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   N*HW, N, C, HW, (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 24) +
-//   (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 64) + (8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 128*((C >= 16384) + 1)) + (8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)) + (8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)) + (8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 2048) + (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW +
-//   14) // 8) <= 4096*gpu.multiprocessors) + 1) > 4096), max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
+//   N*HW, N, C, HW, (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 24) +
+//   (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 64) + (8*N*((HW + 14) //
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 128*((C >= 16384) + 1)) + (8*N*((HW + 14) //
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)) + (8*N*((HW + 14) //
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)) + (8*N*((HW + 14) //
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 2048) + (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW +
+//   14) // 8) <= 2048*gpu.multiprocessors) + 1) > 4096), max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
 //   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))); if N*C*HW <
 //   2146435072, 8*N*((HW + 14) // 8) < 1073741824, aligned(x, 16), N*HW < 1073741824, aligned(y, 16)
 // launch: segment 0, pieces_vec8_int32_scalar_int64 1 of 3 on sm_90: grid ceil_div(C*max(1, 2*(8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 24), 4*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14)
-//   // 8) <= 4096*gpu.multiprocessors) + 1) > 64), 8*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 128*((C >= 16384) + 1)), 16*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)), 32*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)), 64*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 2048), 128*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   4096*gpu.multiprocessors) + 1) > 4096)), 128), argument 16, 1; block 128, 1, 1; given x, running_mean, running_var,
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 24), 4*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14)
+//   // 8) <= 2048*gpu.multiprocessors) + 1) > 64), 8*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 128*((C >= 16384) + 1)), 16*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)), 32*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)), 64*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 2048), 128*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
+//   2048*gpu.multiprocessors) + 1) > 4096)), 128), argument 16, 1; block 128, 1, 1; given x, running_mean, running_var,
 //   mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
 //   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, N))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8),
 //   32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256)
@@ -106,13 +106,13 @@
 //   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
 //   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   N*HW, N, C, HW, (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 24) +
-//   (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 64) + (8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 128*((C >= 16384) + 1)) + (8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)) + (8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)) + (8*N*((HW + 14) //
-//   8)*(3*(8*C*N*((HW + 14) // 8) <= 4096*gpu.multiprocessors) + 1) > 2048) + (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW +
-//   14) // 8) <= 4096*gpu.multiprocessors) + 1) > 4096), max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
+//   N*HW, N, C, HW, (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 24) +
+//   (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 64) + (8*N*((HW + 14) //
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 128*((C >= 16384) + 1)) + (8*N*((HW + 14) //
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)) + (8*N*((HW + 14) //
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)) + (8*N*((HW + 14) //
+//   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 2048) + (8*N*((HW + 14) // 8)*(3*(8*C*N*((HW +
+//   14) // 8) <= 2048*gpu.multiprocessors) + 1) > 4096), max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
 //   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))); if N*C*HW <
 //   2146435072, 8*N*((HW + 14) // 8) < 1073741824, aligned(x, 16), N*HW < 1073741824
 #include <fusebuild/kernel.cuh>

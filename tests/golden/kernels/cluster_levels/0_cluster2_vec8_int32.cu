@@ -1,7 +1,7 @@
 // cluster_levels.yaml, segment 0: inner_persistent, variant cluster2_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 13: 12, 26: 22, 31: 21, 36: 28, 39: 31}
-// schedule: threads.per_row=256 threads.rows=1 storage=cluster chunks=5 cached=[0, 1] kept=[] early=[] cluster=2
-//   ahead=5
+// schedule: threads.per_row=256 threads.rows=1 storage=cluster chunks=5 cached=[0, 1] kept=[20, 9] early=[] cluster=2
+//   ahead=0
 // launch: segment 0, cluster2_vec8_int32 on sm_90: grid 2*M, 1, 1; block 256, 1, 1; given x, y, weight, per_row, total,
 //   m, v, out, also, N, N; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(y, 16), aligned(weight, 16),
 //   aligned(out, 16), aligned(also, 16), 8207 < N, N <= 20480
@@ -13,10 +13,9 @@ constexpr int kCluster = 2;  // neighbouring blocks, which walk a row together
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 5;  // vectors of a row that a thread holds
 constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
-constexpr int kAhead = 5;  // how many of them ahead the last sweep loads what the thread does not hold
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_5bc5614d7e6b7773(
+inner_persistent_83cbcaa8d050fe4e(
     const __half* T0,  // x: half[M, N]
     const float* T1,  // y: float[M, N]
     const __nv_bfloat16* T2,  // weight: bfloat16[N]
@@ -42,6 +41,8 @@ inner_persistent_5bc5614d7e6b7773(
   int32_t* r39 = T39 + row * n1;
   fb::Packed<__half, kVec> c0[kChunks];
   fb::Packed<float, kVec> c1[kChunks];
+  fb::Vec<float, kVec> k20[kChunks];
+  fb::Vec<float, kVec> k9[kChunks];
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
@@ -50,13 +51,6 @@ inner_persistent_5bc5614d7e6b7773(
     c0[c] = fb::load_packed<kVec>(r0 + col);
     c1[c] = fb::load_packed<kVec>(r1 + col);
   }
-
-  fb::Packed<__nv_bfloat16, kVec> p2[kChunks];
-  const auto load_ahead = [&](int c) FUSEBUILD_INLINE {
-    if (c >= kChunks) return;
-    const Index col = fb::smaller(start + c * kStep, columns - kVec);  // no load waits for a test
-    p2[c] = fb::load_packed_ahead<kVec>(r2 + col);
-  };
 
   float a4 = fb::Max::identity<float>();
   float a6 = fb::Min::identity<float>();
@@ -94,6 +88,7 @@ inner_persistent_5bc5614d7e6b7773(
       const float t9 = fb::exp_of_negative(t8);  // cluster_levels.yaml:14
       const float t10 = t1 * t3;  // cluster_levels.yaml:14
       const float t11 = t9 + t10;  // e, cluster_levels.yaml:14
+      k9[c][k] = t9;
       a12 = fb::Sum::combine(a12, t11);
     }
   }
@@ -107,21 +102,19 @@ inner_persistent_5bc5614d7e6b7773(
   for (int c = 0; c < kChunks; ++c) {
     const Index col = start + c * kStep;
     if (col >= columns) break;
-    const fb::Vec<__half, kVec> v0 = fb::unpack(c0[c]);
     const fb::Vec<float, kVec> v1 = fb::unpack(c1[c]);
     const fb::Vec<__nv_bfloat16, kVec> v2 = fb::load<kVec>(r2 + col);
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const __half t0 = v0[k];
+      const float t9 = k9[c][k];
       const float t1 = v1[k];
       const __nv_bfloat16 t2 = v2[k];
-      const float t8 = fb::cast<float>(t0) - t4;  // cluster_levels.yaml:14
-      const float t9 = fb::exp_of_negative(t8);  // cluster_levels.yaml:14
       const float t10 = t1 * t3;  // cluster_levels.yaml:14
       const float t11 = t9 + t10;  // e, cluster_levels.yaml:14
       const float t15 = t11 * 64.0f;  // cluster_levels.yaml:16
       const float t20 = t15 / t19;  // cluster_levels.yaml:16
       const float t22 = t20 + fb::cast<float>(t2);  // scaled, cluster_levels.yaml:16
+      k20[c][k] = t20;
       a24 = fb::Sum::combine(a24, t22);
     }
   }
@@ -134,28 +127,17 @@ inner_persistent_5bc5614d7e6b7773(
   for (int c = 0; c < kChunks; ++c) {
     const Index col = start + c * kStep;
     if (col >= columns) break;
-    const fb::Vec<__half, kVec> v0 = fb::unpack(c0[c]);
-    const fb::Vec<float, kVec> v1 = fb::unpack(c1[c]);
     const fb::Vec<__nv_bfloat16, kVec> v2 = fb::load<kVec>(r2 + col);
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const __half t0 = v0[k];
-      const float t1 = v1[k];
+      const float t20 = k20[c][k];
       const __nv_bfloat16 t2 = v2[k];
-      const float t8 = fb::cast<float>(t0) - t4;  // cluster_levels.yaml:14
-      const float t9 = fb::exp_of_negative(t8);  // cluster_levels.yaml:14
-      const float t10 = t1 * t3;  // cluster_levels.yaml:14
-      const float t11 = t9 + t10;  // e, cluster_levels.yaml:14
-      const float t15 = t11 * 64.0f;  // cluster_levels.yaml:16
-      const float t20 = t15 / t19;  // cluster_levels.yaml:16
       const float t22 = t20 + fb::cast<float>(t2);  // scaled, cluster_levels.yaml:16
       const float t27 = t22 - t25;  // v_centered, cluster_levels.yaml:17
       const float t28 = t27 * t27;  // v_squares, cluster_levels.yaml:17
       a29 = fb::Sum::combine(a29, t28);
     }
   }
-  FUSEBUILD_UNROLL
-  for (int c = 0; c < kAhead; ++c) load_ahead(c);
   fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Sum>(a29));
   const float t29 = a29;  // v_sum, cluster_levels.yaml:17
   const float t30 = t29 / fb::cast<float>(s23);  // v_reduced, cluster_levels.yaml:17
@@ -166,22 +148,13 @@ inner_persistent_5bc5614d7e6b7773(
   for (int c = 0; c < kChunks; ++c) {
     const Index col = start + c * kStep;
     if (col >= columns) break;
-    const fb::Vec<__half, kVec> v0 = fb::unpack(c0[c]);
-    const fb::Vec<float, kVec> v1 = fb::unpack(c1[c]);
-    const fb::Vec<__nv_bfloat16, kVec> v2 = fb::unpack(p2[c]);
+    const fb::Vec<__nv_bfloat16, kVec> v2 = fb::load<kVec>(r2 + col);
     fb::Vec<__half, kVec> o36;
     fb::Vec<int32_t, kVec> o39;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const __half t0 = v0[k];
-      const float t1 = v1[k];
+      const float t20 = k20[c][k];
       const __nv_bfloat16 t2 = v2[k];
-      const float t8 = fb::cast<float>(t0) - t4;  // cluster_levels.yaml:14
-      const float t9 = fb::exp_of_negative(t8);  // cluster_levels.yaml:14
-      const float t10 = t1 * t3;  // cluster_levels.yaml:14
-      const float t11 = t9 + t10;  // e, cluster_levels.yaml:14
-      const float t15 = t11 * 64.0f;  // cluster_levels.yaml:16
-      const float t20 = t15 / t19;  // cluster_levels.yaml:16
       const float t22 = t20 + fb::cast<float>(t2);  // scaled, cluster_levels.yaml:16
       const float t27 = t22 - t25;  // v_centered, cluster_levels.yaml:17
       const float t34 = t27 * t33;  // normed, cluster_levels.yaml:18
@@ -192,7 +165,6 @@ inner_persistent_5bc5614d7e6b7773(
       o36[k] = t36;
       o39[k] = t39;
     }
-    load_ahead(c + kAhead);
     fb::store(r36 + col, o36);
     fb::store(r39 + col, o39);
   }
@@ -204,4 +176,4 @@ inner_persistent_5bc5614d7e6b7773(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_5bc5614d7e6b7773, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_83cbcaa8d050fe4e, kCluster)

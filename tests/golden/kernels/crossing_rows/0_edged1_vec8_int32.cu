@@ -4,7 +4,7 @@
 //   resident=[] ahead=False has_edges=True room=1
 // launch: segment 0, edged1_vec8_int32 on sm_90: grid N*G, 1, 1; block 32, 1, 1; given x, weight, bias, spread, normed,
 //   K*H*W, G, K, H, W; if K*H*W < 2146435072, aligned(x, 16), aligned(normed, 16), 512 < (K*H*W + 384*(N*G <= 16384)),
-//   ((N*G <= 264) + 2*(N*G <= 132) + 1)*K*H*W <= 2063
+//   ((N*G <= 528) + 2*(N*G <= 264) + 1)*K*H*W <= 2063
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -14,7 +14,7 @@ constexpr int kChunks = 8;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_KERNEL(kThreadsPerRow, 24)
-inner_resident_51c6a15f702ea033(
+inner_resident_3f17c78b9c34888f(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[N, G, K, H, W]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[G, K, 1, 1]
     const float* __restrict__ T2,  // bias: float[1, K, H, 1]
@@ -33,16 +33,8 @@ inner_resident_51c6a15f702ea033(
   const Index start = edges.before + thread * kVec;  // of the thread's first vector
   const bool has_edge = thread < edges.count;  // an element beside the row's vectors is the thread's
   const Index edge = edges.column(thread);
-  const fb::Divisor size3(n3);
-  const fb::Divisor size4(n4);
   fb::Packed<__nv_bfloat16, kVec> c0[kChunks];
   __nv_bfloat16 e0{};
-  const int64_t i1 = row % n1;
-  const __nv_bfloat16* r1 = T1 + i1 * n2;
-  const float* r2 = T2;
-  __nv_bfloat16* r21 = T21 + row * n2 * n3 * n4;
-  fb::forget_origin(r1);
-  fb::forget_origin(r2);
 
   const __nv_bfloat16* row0 = T0 + row * n2 * n3 * n4;
   FUSEBUILD_UNROLL
@@ -54,6 +46,15 @@ inner_resident_51c6a15f702ea033(
   if (has_edge) {
     e0 = row0[edge];
   }
+  // All else is found while the row is on its way.
+  const fb::QuickDivisor size3(n3);
+  const fb::QuickDivisor size4(n4);
+  const int64_t i1 = row % n1;
+  const __nv_bfloat16* r1 = T1 + i1 * n2;
+  const float* r2 = T2;
+  __nv_bfloat16* r21 = T21 + row * n2 * n3 * n4;
+  fb::forget_origin(r1);
+  fb::forget_origin(r2);
 
   float a4 = fb::Sum::identity<float>();
   FUSEBUILD_UNROLL
@@ -106,16 +107,22 @@ inner_resident_51c6a15f702ea033(
     const Index col = start + c * kStep;
     if (col >= edges.end()) break;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
+    const fb::Pieces<kVec, Index> pieces(col, col / size4, n4);
+    fb::Packed<__nv_bfloat16, kVec> p1{};
+    fb::Packed<float, kVec> p2{};
+    pieces.each([&](Index piece, Index from) FUSEBUILD_INLINE {
+      const Index i2 = piece / size3;
+      fb::fill_from(p1, from, r1[i2]);  // weight
+      fb::fill_from(p2, from, r2[piece]);  // bias
+    });
+    const fb::Vec<__nv_bfloat16, kVec> v1 = fb::unpack(p1);
+    const fb::Vec<float, kVec> v2 = fb::unpack(p2);
     fb::Vec<__nv_bfloat16, kVec> o21;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const Index at = col + k;
-      const Index at_over_4 = at / size4;
-      const Index i3 = at_over_4 % size3;
-      const Index i2 = at_over_4 / size3;
       const __nv_bfloat16 t0 = v0[k];
-      const __nv_bfloat16 t1 = r1[i2];  // weight
-      const float t2 = r2[i2 * n3 + i3];  // bias
+      const __nv_bfloat16 t1 = v1[k];
+      const float t2 = v2[k];
       const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
       const float t15 = t7 * t14;  // crossing_rows.yaml:15
       const float t17 = t15 * fb::cast<float>(t1);  // crossing_rows.yaml:15
@@ -145,4 +152,4 @@ inner_resident_51c6a15f702ea033(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_51c6a15f702ea033)
+FUSEBUILD_ENTRY(inner_resident_3f17c78b9c34888f)

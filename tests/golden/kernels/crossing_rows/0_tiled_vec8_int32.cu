@@ -1,23 +1,26 @@
 // crossing_rows.yaml, segment 0: inner_persistent, variant tiled_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 20: 16, 21: 22}
 // schedule: threads=128 most=34 narrow=7 copied=8 per_word=2 cached=[0] kept=[] resident=[] of_groups=[] outer=0
-//   of_rows=[20] in_place=[[21, 0]] untiled=16 loaded=[0]
-// launch: segment 0, tiled_vec8_int32 on sm_90: grid (N*G <= 512*gpu.multiprocessors)*(K*H*W <= 512)*(max(1,
-//   ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors)) <= 16)*ceil_div(N*G, -64*(max(1, ceil_div(N*G*K*H*W,
-//   1024*gpu.multiprocessors)) < K*H*W) - 32*(2*max(1, ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors)) < K*H*W) -
-//   16*(4*max(1, ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors)) < K*H*W) - 8*(8*max(1, ceil_div(N*G*K*H*W,
-//   1024*gpu.multiprocessors)) < K*H*W) - 4*(16*max(1, ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors)) < K*H*W) + 128) +
-//   (-(N*G <= 512*gpu.multiprocessors)*(K*H*W <= 512)*(max(1, ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors)) <= 16) +
-//   1)*ceil_div(N*G, argument 14), 1, 1; block 128, 1, 1; shared 16*(((argument 14*K*H*W) // 8) + 2) + 4*argument 14
-//   bytes; given x, weight, bias, spread, normed, K*H*W, N, G, K, H, W, (N*G <= 512*gpu.multiprocessors)*(K*H*W <=
-//   512)*(max(1, ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors)) <= 16)*max(1, ceil_div(N*G*K*H*W,
-//   1024*gpu.multiprocessors)), (34 < K*H*W) + (68 < K*H*W) + (136 < K*H*W) + 2*(272 < K*H*W), (128*(0 < K*H*W) -
-//   64*(34 < K*H*W) - 32*(68 < K*H*W) - 16*(136 < K*H*W) - 12*(272 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 <
-//   K*H*W) + 16*(136 < K*H*W) - 48*(272 < K*H*W)))*max(1, min(32768 // (2*K*H*W + 4), max((N*G) // 2048, 128*(K*H*W <=
-//   7)*ceil_div(N*G, 98304*max(1, ceil_div(N*G, 768*max(1, 32768 // (2*K*H*W + 4))))))) // (128*(0 < K*H*W) - 64*(34 <
-//   K*H*W) - 32*(68 < K*H*W) - 16*(136 < K*H*W) - 12*(272 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) +
-//   16*(136 < K*H*W) - 48*(272 < K*H*W)))); if K*H*W < 2146435072, aligned(x, 16), aligned(normed, 16), G < 2146435072,
-//   1 <= K*H*W, K*H*W <= 1088
+//   of_rows=[20] in_place=[[21, 0]] untiled=16 alone=8 loaded=[0] singly=[1, 2]
+// launch: segment 0, tiled_vec8_int32 on sm_90: grid (N*G <= 512*gpu.multiprocessors)*(2 <= K*H*W)*(K*H*W <=
+//   512)*(ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors) <= 16)*ceil_div(N*G*(max((2*N*G <= 1280*gpu.multiprocessors)*(1
+//   < K*H*W), 16 < K*H*W) + 2*max((4*N*G <= 1280*gpu.multiprocessors)*(2 < K*H*W), 32 < K*H*W) + 4*max((8*N*G <=
+//   1280*gpu.multiprocessors)*(4 < K*H*W), 64 < K*H*W) + 8*max((16*N*G <= 1280*gpu.multiprocessors)*(8 < K*H*W), 128 <
+//   K*H*W) + 16*max((32*N*G <= 1280*gpu.multiprocessors)*(16 < K*H*W), 256 < K*H*W) + 1), 128) + (-(N*G <=
+//   512*gpu.multiprocessors)*(2 <= K*H*W)*(K*H*W <= 512)*(ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors) <= 16) +
+//   1)*ceil_div(N*G, argument 14), 1, 1; block 128, 1, 1; shared 16*((((argument 14)*K*H*W) // 8) + 2) + 4*(argument
+//   14) bytes; given x, weight, bias, spread, normed, K*H*W, N, G, K, H, W, (N*G <= 512*gpu.multiprocessors)*(2 <=
+//   K*H*W)*(K*H*W <= 512)*(ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors) <= 16)*(max((2*N*G <=
+//   1280*gpu.multiprocessors)*(1 < K*H*W), 16 < K*H*W) + 2*max((4*N*G <= 1280*gpu.multiprocessors)*(2 < K*H*W), 32 <
+//   K*H*W) + 4*max((8*N*G <= 1280*gpu.multiprocessors)*(4 < K*H*W), 64 < K*H*W) + 8*max((16*N*G <=
+//   1280*gpu.multiprocessors)*(8 < K*H*W), 128 < K*H*W) + 16*max((32*N*G <= 1280*gpu.multiprocessors)*(16 < K*H*W), 256
+//   < K*H*W) + 1), (34 < K*H*W) + (68 < K*H*W) + (136 < K*H*W) + 2*(272 < K*H*W), 128*(K*H*W <= 1)*max(1, min(8, (N*G)
+//   // (640*gpu.multiprocessors))) + (-(K*H*W <= 1) + 1)*(128*(0 < K*H*W) - 64*(34 < K*H*W) - 32*(68 < K*H*W) - 16*(136
+//   < K*H*W) - 12*(272 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) + 16*(136 < K*H*W) - 48*(272 <
+//   K*H*W)))*max(1, min(32768 // (2*K*H*W + 4), max((N*G) // 2048, 128*(K*H*W <= 7)*ceil_div(N*G, 98304*max(1,
+//   ceil_div(N*G, 768*max(1, 32768 // (2*K*H*W + 4))))))) // (128*(0 < K*H*W) - 64*(34 < K*H*W) - 32*(68 < K*H*W) -
+//   16*(136 < K*H*W) - 12*(272 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) + 16*(136 < K*H*W) - 48*(272
+//   < K*H*W)))); if K*H*W < 2146435072, aligned(x, 16), aligned(normed, 16), G < 2146435072, 1 <= K*H*W, K*H*W <= 1088
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -30,7 +33,7 @@ constexpr int kPerWord = 2;  // elements of a word of shared memory
 constexpr int kCopied = 8;  // neighbouring elements per access to global memory
 
 FUSEBUILD_KERNEL(kThreads, 5)
-inner_tiled_269ea0da487f94dd(
+inner_tiled_3cc3df769d91d762(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[N, G, K, H, W]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[G, K, 1, 1]
     const float* __restrict__ T2,  // bias: float[1, K, H, 1]
@@ -42,23 +45,103 @@ inner_tiled_269ea0da487f94dd(
     int64_t n2,  // K
     int64_t n3,  // H
     int64_t n4,  // W
-    int64_t without_tile,  // elements of a row that a thread has without a tile, or 0
+    int64_t without_tile,  // threads that a row without a tile has, or 0
     int64_t row_shift,  // 2 to it threads share a row
     int64_t tile_rows) {  // rows of a tile
   const int64_t rows = n0 * n1;
   const Index columns = n2 * n3 * n4;
-  const fb::Divisor size3(n3);
-  const fb::Divisor size4(n4);
+
+  if (columns == 1) {  // a thread has rows of its own, the threads of a block neighbouring ones
+    constexpr int kVec = 1;
+    constexpr int kRows = 8;  // of a thread, at most
+    constexpr Index col = 0;
+    constexpr int64_t s3 = 1;  // K*H*W
+    constexpr int64_t n2 = 1;  // K
+    constexpr int64_t n3 = 1;  // H
+    constexpr int64_t n4 = 1;  // W
+    const int64_t begin = fb::block_x() * tile_rows, top = begin + fb::thread_x();
+    const int left = int(begin + tile_rows < rows ? tile_rows : rows - begin) - fb::thread_x();
+    fb::Packed<__nv_bfloat16, kVec> c0[kRows];
+    __nv_bfloat16 e1[kRows];
+    float e2[kRows];
+    {
+      fb::SteppingRow<kThreads, 1> at(top, n1);
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kRows; ++u) {
+        if (u * kThreads >= left) break;
+        const int64_t row = top + u * kThreads;
+        const int64_t i1 = at[1];
+        const __nv_bfloat16* r0 = T0 + row * n2 * n3 * n4;
+        const __nv_bfloat16* r1 = T1 + i1 * n2;
+        const float* r2 = T2;
+        const Index col_over_4 = col / Index(n4);
+        const Index i3 = col_over_4 % Index(n3);
+        const Index i2 = col_over_4 / Index(n3);
+        c0[u] = fb::load_packed<kVec>(r0 + col);
+        e1[u] = r1[i2];
+        e2[u] = r2[i2 * n3 + i3];
+        at.step();
+      }
+    }
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kRows; ++u) {
+      if (u * kThreads >= left) break;
+      const int64_t row = top + u * kThreads;
+      __nv_bfloat16* r21 = T21 + row * n2 * n3 * n4;
+      float a4 = fb::Sum::identity<float>();
+      {
+        constexpr int k = 0;
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
+        const __nv_bfloat16 t0 = v0[k];
+        a4 = fb::Sum::combine(a4, fb::cast<float>(t0));
+      }
+      const float t4 = a4;  // mean_sum, crossing_rows.yaml:14
+      const float t5 = t4 / fb::cast<float>(s3);  // mean_reduced, crossing_rows.yaml:14
+      float a9 = fb::Sum::identity<float>();
+      {
+        constexpr int k = 0;
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
+        const __nv_bfloat16 t0 = v0[k];
+        const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
+        const float t8 = t7 * t7;  // var_squares, crossing_rows.yaml:14
+        a9 = fb::Sum::combine(a9, t8);
+      }
+      const float t9 = a9;  // var_sum, crossing_rows.yaml:14
+      const float t10 = t9 / fb::cast<float>(s3);  // var_reduced, crossing_rows.yaml:14
+      const float t13 = t10 + 0.01f;  // crossing_rows.yaml:15
+      const float t14 = fb::rsqrt(t13);  // crossing_rows.yaml:15
+      {
+        constexpr int k = 0;
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
+        const __nv_bfloat16 t1 = e1[u];  // weight
+        const float t2 = e2[u];  // bias
+        fb::Vec<__nv_bfloat16, kVec> o21;
+        const __nv_bfloat16 t0 = v0[k];
+        const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
+        const float t15 = t7 * t14;  // crossing_rows.yaml:15
+        const float t17 = t15 * fb::cast<float>(t1);  // crossing_rows.yaml:15
+        const float t19 = t17 + t2;  // normed, crossing_rows.yaml:15
+        const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t19);  // crossing_rows.yaml:20
+        o21[k] = t21;
+        fb::store(r21 + col, o21);
+      }
+      T20[row] = t10;
+    }
+    return;
+  }
 
   if (without_tile > 0) {
     constexpr int kVec = 1, kChunks = 16;
-    const int doublings = fb::doublings_for(columns, int(without_tile));
-    const int threads = 1 << doublings;  // of a row
+    const int threads = int(without_tile);  // of a row, a power of two
+    const int doublings = 31 - fb::leading_zeros(uint32_t(threads));
     const int lane = fb::thread_x() & (threads - 1);
     const int64_t wanted = fb::block_x() * (kThreads >> doublings) + (fb::thread_x() >> doublings);
     const bool active = wanted < rows;  // the last block's spare threads repeat a row and store nothing
     const int64_t row = active ? wanted : rows - 1;
-    const int64_t i1 = row % n1;
+    const fb::QuickDivisor size1(n1);
+    const fb::QuickDivisor size3(n3);
+    const fb::QuickDivisor size4(n4);
+    const int64_t i1 = row % size1;
     const __nv_bfloat16* r0 = T0 + row * n2 * n3 * n4;
     const __nv_bfloat16* r1 = T1 + i1 * n2;
     const float* r2 = T2;
@@ -66,12 +149,19 @@ inner_tiled_269ea0da487f94dd(
     fb::forget_origin(r1);
     fb::forget_origin(r2);
     fb::Packed<__nv_bfloat16, kVec> c0[kChunks];
+    __nv_bfloat16 e1[kChunks];
+    float e2[kChunks];
 
     FUSEBUILD_UNROLL
     for (int c = 0; c < kChunks; ++c) {
       const Index col = Index(c) * threads + lane;
       if (col >= columns) break;
+      const Index col_over_4 = col / size4;
+      const Index i3 = col_over_4 % size3;
+      const Index i2 = col_over_4 / size3;
       c0[c] = fb::load_packed<kVec>(r0 + col);
+      e1[c] = r1[i2];
+      e2[c] = r2[i2 * n3 + i3];
     }
 
     float a4 = fb::Sum::identity<float>();
@@ -119,13 +209,9 @@ inner_tiled_269ea0da487f94dd(
       fb::Vec<__nv_bfloat16, kVec> o21;
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
-        const Index at = col + k;
-        const Index at_over_4 = at / size4;
-        const Index i3 = at_over_4 % size3;
-        const Index i2 = at_over_4 / size3;
         const __nv_bfloat16 t0 = v0[k];
-        const __nv_bfloat16 t1 = r1[i2];  // weight
-        const float t2 = r2[i2 * n3 + i3];  // bias
+        const __nv_bfloat16 t1 = e1[c];  // weight
+        const float t2 = e2[c];  // bias
         const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
         const float t15 = t7 * t14;  // crossing_rows.yaml:15
         const float t17 = t15 * fb::cast<float>(t1);  // crossing_rows.yaml:15
@@ -155,6 +241,8 @@ inner_tiled_269ea0da487f94dd(
   const Index begin = fb::shift_of<kCopied>(origin);  // elements of earlier rows in the tile's first vector
   const Index end = begin + depth * columns;
   const Index places = (Index(tile_rows) * columns / kCopied + 2) * kCopied;  // of a tile
+  const fb::Divisor size3(n3);
+  const fb::Divisor size4(n4);
   const fb::NearDivisor size1(top, n1);
   __nv_bfloat16* tile0 = fb::dynamic_shared<__nv_bfloat16>();
   float* rows20 = reinterpret_cast<float*>(tile0 + places);
@@ -323,4 +411,4 @@ inner_tiled_269ea0da487f94dd(
   fb::store_flat<1, kThreads>(T20 + top, rows20, 0, depth);
 }
 
-FUSEBUILD_ENTRY(inner_tiled_269ea0da487f94dd)
+FUSEBUILD_ENTRY(inner_tiled_3cc3df769d91d762)

@@ -4,7 +4,7 @@
 //   resident=[] ahead=False has_edges=True room=1
 // launch: segment 0, edged1_vec8_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; given x, y, weight, bias, per_row, v,
 //   normed, above, N, N; if N < 2146435072, aligned(x, 16), aligned(y, 16), aligned(normed, 16), aligned(above, 16),
-//   512 < (N + 384*(M <= 16384)), aligned(weight, 16), aligned(bias, 16), ((M <= 132) + 2*(M <= 66) + 1)*N <= 4111
+//   512 < (N + 384*(M <= 16384)), aligned(weight, 16), aligned(bias, 16), ((M <= 128) + 2*(M <= 64) + 1)*N <= 4111
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -14,7 +14,7 @@ constexpr int kChunks = 2;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_KERNEL(kThreadsPerRow, 2)
-inner_resident_d128b7290443c8b0(
+inner_resident_b745e0dd3a972536(
     const __half* T0,  // x: half[M, N]
     const float* T1,  // y: float[M, N]
     const __nv_bfloat16* T2,  // weight: bfloat16[N]
@@ -37,11 +37,6 @@ inner_resident_d128b7290443c8b0(
   fb::Packed<float, kVec> c1[kChunks];
   __half e0{};
   float e1{};
-  const float t4 = T4[row];  // per_row
-  const __nv_bfloat16* r2 = T2;
-  const float* r3 = T3;
-  float* r28 = T28 + row * n1;
-  __half* r35 = T35 + row * n1;
 
   const __half* row0 = T0 + row * n1;
   const float* row1 = T1 + row * n1;
@@ -55,6 +50,36 @@ inner_resident_d128b7290443c8b0(
   if (has_edge) {
     e0 = row0[edge];
     e1 = row1[edge];
+  }
+  // All else is found while the row is on its way.
+  const float t4 = T4[row];  // per_row
+  const __nv_bfloat16* r2 = T2;
+  const float* r3 = T3;
+  float* r28 = T28 + row * n1;
+  __half* r35 = T35 + row * n1;
+
+  __nv_bfloat16 e2{};
+  float e3{};
+  if (has_edge) {
+    e2 = r2[edge];
+    e3 = r3[edge];
+  }
+  constexpr int kAhead = 1;  // vectors that the thread has before the last sweep
+  fb::AlignedWords<__nv_bfloat16, kVec> w2[kAhead];
+  fb::AlignedWords<float, kVec> w3[kAhead];
+  fb::Packed<__nv_bfloat16, kVec> p2[kAhead];
+  fb::Packed<float, kVec> p3[kAhead];
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kAhead; ++c) {
+    if (start + c * kStep >= edges.end()) break;
+    w2[c] = fb::load_aligned_words<kVec>(r2 + start + c * kStep, edges.before);
+    w3[c] = fb::load_aligned_words<kVec>(r3 + start + c * kStep, edges.before);
+  }
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kAhead; ++c) {
+    if (start + c * kStep >= edges.end()) break;
+    p2[c] = fb::pack(fb::cut(w2[c], edges.before));
+    p3[c] = fb::pack(fb::cut(w3[c], edges.before));
   }
 
   float a5 = fb::Min::identity<float>();
@@ -120,8 +145,12 @@ inner_resident_d128b7290443c8b0(
     if (col >= edges.end()) break;
     const fb::Vec<__half, kVec> v0 = fb::unpack(c0[c]);
     const fb::Vec<float, kVec> v1 = fb::unpack(c1[c]);
-    const fb::Vec<__nv_bfloat16, kVec> v2 = fb::load_cut<kVec>(r2 + start + c * kStep, edges.before);
-    const fb::Vec<float, kVec> v3 = fb::load_cut<kVec>(r3 + start + c * kStep, edges.before);
+    const fb::Vec<__nv_bfloat16, kVec> v2 = c < kAhead
+        ? fb::unpack(p2[c % kAhead])
+        : fb::load_cut<kVec>(r2 + start + c * kStep, edges.before);
+    const fb::Vec<float, kVec> v3 = c < kAhead
+        ? fb::unpack(p3[c % kAhead])
+        : fb::load_cut<kVec>(r3 + start + c * kStep, edges.before);
     fb::Vec<float, kVec> o28;
     fb::Vec<__half, kVec> o35;
     FUSEBUILD_UNROLL
@@ -149,8 +178,6 @@ inner_resident_d128b7290443c8b0(
     fb::store(r35 + start + c * kStep, o35);
   }
   if (has_edge) {
-    const __nv_bfloat16 e2 = r2[edge];
-    const float e3 = r3[edge];
     const __half t0 = e0;
     const float t1 = e1;
     const __nv_bfloat16 t2 = e2;
@@ -176,4 +203,4 @@ inner_resident_d128b7290443c8b0(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_d128b7290443c8b0)
+FUSEBUILD_ENTRY(inner_resident_b745e0dd3a972536)

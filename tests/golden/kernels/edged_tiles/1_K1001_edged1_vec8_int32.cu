@@ -43,7 +43,7 @@ constexpr int kChunks = 4;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_KERNEL(kThreadsPerRow, 20)
-inner_resident_16404bd350eafa4a(
+inner_resident_acaa05afb6dc0b0c(
     const __nv_bfloat16* __restrict__ T0,  // z: bfloat16[B, R, K]
     const float* __restrict__ T1,  // group: float[B, 1, K]
     const int64_t* __restrict__ T2,  // labels: int64[B, R, 1]
@@ -64,12 +64,6 @@ inner_resident_16404bd350eafa4a(
   const Index edge = edges.column(thread);
   fb::Packed<__nv_bfloat16, kVec> c0[kChunks];
   __nv_bfloat16 e0{};
-  const int64_t i0 = row / n1;
-  const int64_t t2 = T2[row];  // labels
-  const __nv_bfloat16* r0 = T0 + row * n2;
-  const float* r1 = T1 + i0 * n2;
-  float* r33 = T33 + row * n2;
-  __nv_bfloat16* r34 = T34 + row * n2;
 
   const __nv_bfloat16* row0 = T0 + row * n2;
   FUSEBUILD_UNROLL
@@ -80,6 +74,31 @@ inner_resident_16404bd350eafa4a(
   }
   if (has_edge) {
     e0 = row0[edge];
+  }
+  // All else is found while the row is on its way.
+  const int64_t i0 = row / n1;
+  const int64_t t2 = T2[row];  // labels
+  const __nv_bfloat16* r0 = T0 + row * n2;
+  const float* r1 = T1 + i0 * n2;
+  float* r33 = T33 + row * n2;
+  __nv_bfloat16* r34 = T34 + row * n2;
+
+  float e1{};
+  if (has_edge) {
+    e1 = r1[edge];
+  }
+  constexpr int kAhead = 2;  // vectors that the thread has before the last sweep
+  fb::AlignedWords<float, kVec> w1[kAhead];
+  fb::Packed<float, kVec> p1[kAhead];
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kAhead; ++c) {
+    if (start + c * kStep >= edges.end()) break;
+    w1[c] = fb::load_aligned_words<kVec>(r1 + start + c * kStep, fb::beyond_word<kVec>(r1 + start));
+  }
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kAhead; ++c) {
+    if (start + c * kStep >= edges.end()) break;
+    p1[c] = fb::pack(fb::cut(w1[c], fb::beyond_word<kVec>(r1 + start)));
   }
 
   fb::ExpSum<float>::State a7 = {float(-INFINITY), 0.0f};
@@ -94,7 +113,7 @@ inner_resident_16404bd350eafa4a(
     const Index col = start + c * kStep;
     if (col >= edges.end()) break;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
-    const fb::Vec<float, kVec> v1 = fb::load_cut_anywhere<kVec>(r1 + start + c * kStep);
+    const fb::Vec<float, kVec> v1 = fb::load_cut<kVec>(r1 + start + c * kStep, fb::beyond_word<kVec>(r1 + start));
     fb::Vec<float, kVec> e7;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
@@ -114,7 +133,6 @@ inner_resident_16404bd350eafa4a(
     a27 = fb::Sum::combine(a27, t3);
   }
   if (has_edge) {
-    const float e1 = r1[edge];
     const __nv_bfloat16 t0 = e0;
     const float t1 = e1;
     const float t3 = fb::cast<float>(t0) + t1;  // wide, edged_tiles.yaml:22
@@ -138,7 +156,9 @@ inner_resident_16404bd350eafa4a(
     const Index col = start + c * kStep;
     if (col >= edges.end()) break;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
-    const fb::Vec<float, kVec> v1 = fb::load_cut_anywhere<kVec>(r1 + start + c * kStep);
+    const fb::Vec<float, kVec> v1 = c < kAhead
+        ? fb::unpack(p1[c % kAhead])
+        : fb::load_cut<kVec>(r1 + start + c * kStep, fb::beyond_word<kVec>(r1 + start));
     fb::Vec<float, kVec> o33;
     fb::Vec<__nv_bfloat16, kVec> o34;
     FUSEBUILD_UNROLL
@@ -160,7 +180,6 @@ inner_resident_16404bd350eafa4a(
     fb::store(r34 + start + c * kStep, o34);
   }
   if (has_edge) {
-    const float e1 = r1[edge];
     const __nv_bfloat16 t0 = e0;
     const float t1 = e1;
     const float t3 = fb::cast<float>(t0) + t1;  // wide, edged_tiles.yaml:22
@@ -181,4 +200,4 @@ inner_resident_16404bd350eafa4a(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_16404bd350eafa4a)
+FUSEBUILD_ENTRY(inner_resident_acaa05afb6dc0b0c)

@@ -3,14 +3,19 @@
 // schedule: threads.per_row=256 threads.rows=1 moments.element=3 moments.center=6 anywhere=21
 // launch: segment 0, anywhere_vec8_int64 1 of 2 on sm_90: grid ceil_div(argument 12*M, -7*(-(N <=
 //   (1792*(3*gpu.multiprocessors < M) + 256)) + 1) + 8), 1, 1; block 256, 1, 1; given x, weight, bias, mean, rstd, y,
-//   slot 0 of max(128, 4*max(1, min((8*gpu.multiprocessors) // max(1, M), N // 8192))*M) bytes, slot 1 of 4*max(1,
-//   min((8*gpu.multiprocessors) // max(1, M), N // 8192))*M bytes, N, M, N, max(1, min((8*gpu.multiprocessors) //
-//   max(1, M), N // 8192)), -224*(N <= (1792*(3*gpu.multiprocessors < M) + 256)) + 256, 0
+//   slot 0 of max(128, 4*max(1, min(max((3*gpu.multiprocessors) // max(1, M), ((8*gpu.multiprocessors) // max(1,
+//   M))*(((8*gpu.multiprocessors) // max(1, M)) <= (N // 32768))), N // 8192))*M) bytes, slot 1 of 4*max(1,
+//   min(max((3*gpu.multiprocessors) // max(1, M), ((8*gpu.multiprocessors) // max(1, M))*(((8*gpu.multiprocessors) //
+//   max(1, M)) <= (N // 32768))), N // 8192))*M bytes, N, M, N, max(1, min(max((3*gpu.multiprocessors) // max(1, M),
+//   ((8*gpu.multiprocessors) // max(1, M))*(((8*gpu.multiprocessors) // max(1, M)) <= (N // 32768))), N // 8192)),
+//   -224*(N <= (1792*(3*gpu.multiprocessors < M) + 256)) + 256, 0
 // launch: segment 0, anywhere_vec8_int64 2 of 2 on sm_90: grid (1 < argument 12)*argument 12*M, 1, 1; block 256, 1, 1;
-//   given x, weight, bias, mean, rstd, y, slot 0 of max(128, 4*max(1, min((8*gpu.multiprocessors) // max(1, M), N //
-//   8192))*M) bytes, slot 1 of 4*max(1, min((8*gpu.multiprocessors) // max(1, M), N // 8192))*M bytes, N, M, N, max(1,
-//   min((8*gpu.multiprocessors) // max(1, M), N // 8192)), -224*(N <= (1792*(3*gpu.multiprocessors < M) + 256)) + 256,
-//   1
+//   given x, weight, bias, mean, rstd, y, slot 0 of max(128, 4*max(1, min(max((3*gpu.multiprocessors) // max(1, M),
+//   ((8*gpu.multiprocessors) // max(1, M))*(((8*gpu.multiprocessors) // max(1, M)) <= (N // 32768))), N // 8192))*M)
+//   bytes, slot 1 of 4*max(1, min(max((3*gpu.multiprocessors) // max(1, M), ((8*gpu.multiprocessors) // max(1,
+//   M))*(((8*gpu.multiprocessors) // max(1, M)) <= (N // 32768))), N // 8192))*M bytes, N, M, N, max(1,
+//   min(max((3*gpu.multiprocessors) // max(1, M), ((8*gpu.multiprocessors) // max(1, M))*(((8*gpu.multiprocessors) //
+//   max(1, M)) <= (N // 32768))), N // 8192)), -224*(N <= (1792*(3*gpu.multiprocessors < M) + 256)) + 256, 1
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;

@@ -5,7 +5,7 @@
 //   16*(32*(3*(64*gpu.multiprocessors < M) + 1) < N) - 12*(64*(3*(64*gpu.multiprocessors < M) + 1) < N) + 128), 1, 1;
 //   block 128, 1, 1; given x, weight, bias, mean, rstd, y, N, M, N, (8 < N) + (16 < N) + (32*(3*(64*gpu.multiprocessors
 //   < M) + 1) < N) + 2*(64*(3*(64*gpu.multiprocessors < M) + 1) < N); if N < 2146435072, (N % 8) == 0, aligned(x, 16),
-//   aligned(weight, 16), aligned(bias, 16), aligned(y, 16), N <= 1024, (M <= 1024)*N <= 256
+//   aligned(weight, 16), aligned(bias, 16), aligned(y, 16), N <= 1024, (M <= 1320)*N <= 256
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -1,21 +1,23 @@
 // layernorm.yaml, segment 0: inner_persistent, variant tiled_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
 // schedule: threads=128 most=34 narrow=7 copied=8 per_word=2 cached=[0] kept=[] resident=[1, 2] of_groups=[] outer=0
-//   of_rows=[7, 15] in_place=[[21, 0]] untiled=16 loaded=[0, 1, 2]
-// launch: segment 0, tiled_vec8_int32 on sm_90: grid (M <= 512*gpu.multiprocessors)*(N <= 512)*(max(1, ceil_div(M*N,
-//   1024*gpu.multiprocessors)) <= 16)*ceil_div(M, -64*(max(1, ceil_div(M*N, 1024*gpu.multiprocessors)) < N) -
-//   32*(2*max(1, ceil_div(M*N, 1024*gpu.multiprocessors)) < N) - 16*(4*max(1, ceil_div(M*N, 1024*gpu.multiprocessors))
-//   < N) - 8*(8*max(1, ceil_div(M*N, 1024*gpu.multiprocessors)) < N) - 4*(16*max(1, ceil_div(M*N,
-//   1024*gpu.multiprocessors)) < N) + 128) + (-(M <= 512*gpu.multiprocessors)*(N <= 512)*(max(1, ceil_div(M*N,
-//   1024*gpu.multiprocessors)) <= 16) + 1)*ceil_div(M, argument 12), 1, 1; block 128, 1, 1; shared 16*(((argument 12*N)
-//   // 8) + 2) + 8*(N + 32) + 8*argument 12 bytes; given x, weight, bias, mean, rstd, y, N, M, N, (M <=
-//   512*gpu.multiprocessors)*(N <= 512)*(max(1, ceil_div(M*N, 1024*gpu.multiprocessors)) <= 16)*max(1, ceil_div(M*N,
-//   1024*gpu.multiprocessors)), (34 < N) + (68 < N) + (136 < N) + 2*(272 < N), (128*(0 < N) - 64*(34 < N) - 32*(68 < N)
-//   - 16*(136 < N) - 12*(272 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))*max(1,
-//   min(16384 // (2*N + 8), max(M // 2048, 128*(N <= 7)*ceil_div(M, 98304*max(1, ceil_div(M, 768*max(1, 16384 // (2*N +
-//   8))))))) // (128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 12*(272 < N) + (384*gpu.multiprocessors <
-//   M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))); if N < 2146435072, aligned(x, 16), aligned(y, 16), 1 <= N, N <=
-//   1088
+//   of_rows=[7, 15] in_place=[[21, 0]] untiled=16 alone=8 loaded=[0, 1, 2] singly=[]
+// launch: segment 0, tiled_vec8_int32 on sm_90: grid (M <= 512*gpu.multiprocessors)*(2 <= N)*(N <= 512)*(ceil_div(M*N,
+//   1024*gpu.multiprocessors) <= 16)*ceil_div(M*(max((2*M <= 1536*gpu.multiprocessors)*(1 < N), 16 < N) + 2*max((4*M <=
+//   1536*gpu.multiprocessors)*(2 < N), 32 < N) + 4*max((8*M <= 1536*gpu.multiprocessors)*(4 < N), 64 < N) + 8*max((16*M
+//   <= 1536*gpu.multiprocessors)*(8 < N), 128 < N) + 16*max((32*M <= 1536*gpu.multiprocessors)*(16 < N), 256 < N) + 1),
+//   128) + (-(M <= 512*gpu.multiprocessors)*(2 <= N)*(N <= 512)*(ceil_div(M*N, 1024*gpu.multiprocessors) <= 16) +
+//   1)*ceil_div(M, argument 12), 1, 1; block 128, 1, 1; shared 16*((((argument 12)*N) // 8) + 2) + 8*(N + 32) +
+//   8*(argument 12) bytes; given x, weight, bias, mean, rstd, y, N, M, N, (M <= 512*gpu.multiprocessors)*(2 <= N)*(N <=
+//   512)*(ceil_div(M*N, 1024*gpu.multiprocessors) <= 16)*(max((2*M <= 1536*gpu.multiprocessors)*(1 < N), 16 < N) +
+//   2*max((4*M <= 1536*gpu.multiprocessors)*(2 < N), 32 < N) + 4*max((8*M <= 1536*gpu.multiprocessors)*(4 < N), 64 < N)
+//   + 8*max((16*M <= 1536*gpu.multiprocessors)*(8 < N), 128 < N) + 16*max((32*M <= 1536*gpu.multiprocessors)*(16 < N),
+//   256 < N) + 1), (34 < N) + (68 < N) + (136 < N) + 2*(272 < N), 128*(N <= 1)*max(1, min(8, M //
+//   (768*gpu.multiprocessors))) + (-(N <= 1) + 1)*(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 12*(272 <
+//   N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))*max(1, min(16384 // (2*N + 8),
+//   max(M // 2048, 128*(N <= 7)*ceil_div(M, 98304*max(1, ceil_div(M, 768*max(1, 16384 // (2*N + 8))))))) // (128*(0 <
+//   N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 12*(272 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136
+//   < N) - 48*(272 < N)))); if N < 2146435072, aligned(x, 16), aligned(y, 16), 1 <= N, N <= 1088
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -28,7 +30,7 @@ constexpr int kPerWord = 2;  // elements of a word of shared memory
 constexpr int kCopied = 8;  // neighbouring elements per access to global memory
 
 FUSEBUILD_KERNEL(kThreads, 6)
-inner_tiled_c2524dadac1f378a(
+inner_tiled_2cd04f1c13c06ba6(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[N]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[N]
@@ -38,16 +40,93 @@ inner_tiled_c2524dadac1f378a(
     int64_t s4,  // N
     int64_t n0,  // M
     int64_t n1,  // N
-    int64_t without_tile,  // elements of a row that a thread has without a tile, or 0
+    int64_t without_tile,  // threads that a row without a tile has, or 0
     int64_t row_shift,  // 2 to it threads share a row
     int64_t tile_rows) {  // rows of a tile
   const int64_t rows = n0;
   const Index columns = n1;
 
+  if (columns == 1) {  // a thread has rows of its own, the threads of a block neighbouring ones
+    constexpr int kVec = 1;
+    constexpr int kRows = 8;  // of a thread, at most
+    constexpr Index col = 0;
+    constexpr int64_t s4 = 1;  // N
+    constexpr int64_t n1 = 1;  // N
+    const int64_t begin = fb::block_x() * tile_rows, top = begin + fb::thread_x();
+    const int left = int(begin + tile_rows < rows ? tile_rows : rows - begin) - fb::thread_x();
+    fb::Packed<__nv_bfloat16, kVec> c0[kRows];
+    fb::Packed<__nv_bfloat16, kVec> c1[kRows];
+    fb::Packed<__nv_bfloat16, kVec> c2[kRows];
+    {
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kRows; ++u) {
+        if (u * kThreads >= left) break;
+        const int64_t row = top + u * kThreads;
+        const __nv_bfloat16* r0 = T0 + row * n1;
+        const __nv_bfloat16* r1 = T1;
+        const __nv_bfloat16* r2 = T2;
+        c0[u] = fb::load_packed<kVec>(r0 + col);
+        c1[u] = fb::load_packed<kVec>(r1 + col);
+        c2[u] = fb::load_packed<kVec>(r2 + col);
+      }
+    }
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kRows; ++u) {
+      if (u * kThreads >= left) break;
+      const int64_t row = top + u * kThreads;
+      __nv_bfloat16* r21 = T21 + row * n1;
+      float a5 = fb::Sum::identity<float>();
+      {
+        constexpr int k = 0;
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
+        const __nv_bfloat16 t0 = v0[k];
+        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+        a5 = fb::Sum::combine(a5, t3);
+      }
+      const float t5 = a5;  // mean_sum, layernorm.yaml:13
+      const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
+      float a10 = fb::Sum::identity<float>();
+      {
+        constexpr int k = 0;
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
+        const __nv_bfloat16 t0 = v0[k];
+        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+        const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+        const float t9 = t8 * t8;  // var_squares, layernorm.yaml:13
+        a10 = fb::Sum::combine(a10, t9);
+      }
+      const float t10 = a10;  // var_sum, layernorm.yaml:13
+      const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
+      const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
+      const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:14
+      {
+        constexpr int k = 0;
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
+        const fb::Vec<__nv_bfloat16, kVec> v1 = fb::unpack(c1[u]);
+        const fb::Vec<__nv_bfloat16, kVec> v2 = fb::unpack(c2[u]);
+        fb::Vec<__nv_bfloat16, kVec> o21;
+        const __nv_bfloat16 t0 = v0[k];
+        const __nv_bfloat16 t1 = v1[k];
+        const __nv_bfloat16 t2 = v2[k];
+        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+        const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+        const float t16 = t8 * t15;  // layernorm.yaml:15
+        const float t18 = t16 * fb::cast<float>(t1);  // layernorm.yaml:15
+        const float t20 = t18 + fb::cast<float>(t2);  // y, layernorm.yaml:15
+        const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // layernorm.yaml:17
+        o21[k] = t21;
+        fb::store(r21 + col, o21);
+      }
+      T7[row] = t6;
+      T15[row] = t15;
+    }
+    return;
+  }
+
   if (without_tile > 0) {
     constexpr int kVec = 1, kChunks = 16;
-    const int doublings = fb::doublings_for(columns, int(without_tile));
-    const int threads = 1 << doublings;  // of a row
+    const int threads = int(without_tile);  // of a row, a power of two
+    const int doublings = 31 - fb::leading_zeros(uint32_t(threads));
     const int lane = fb::thread_x() & (threads - 1);
     const int64_t wanted = fb::block_x() * (kThreads >> doublings) + (fb::thread_x() >> doublings);
     const bool active = wanted < rows;  // the last block's spare threads repeat a row and store nothing
@@ -323,4 +402,4 @@ inner_tiled_c2524dadac1f378a(
   fb::store_flat<1, kThreads>(T15 + top, rows15, 0, depth);
 }
 
-FUSEBUILD_ENTRY(inner_tiled_c2524dadac1f378a)
+FUSEBUILD_ENTRY(inner_tiled_2cd04f1c13c06ba6)

@@ -13,7 +13,7 @@ constexpr int kChunks = 8;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_KERNEL(kThreadsPerRow, 14)
-inner_resident_e0d7d1e97fe41f62(
+inner_resident_80991927f4bc5612(
     const float* __restrict__ T0,  // x: float[M, N]
     float* __restrict__ T14,  // y: float[M, N]
     int64_t n1) {  // N
@@ -27,7 +27,6 @@ inner_resident_e0d7d1e97fe41f62(
   const Index edge = edges.column(thread);
   fb::Packed<float, kVec> c0[kChunks];
   float e0{};
-  float* r14 = T14 + row * n1;
 
   const float* row0 = T0 + row * n1;
   FUSEBUILD_UNROLL
@@ -39,6 +38,8 @@ inner_resident_e0d7d1e97fe41f62(
   if (has_edge) {
     e0 = row0[edge];
   }
+  // All else is found while the row is on its way.
+  float* r14 = T14 + row * n1;
 
   fb::MeanAndSquares<float>::State a3 = {0.0f, 0.0f, 0.0f};
   FUSEBUILD_UNROLL
@@ -87,4 +88,4 @@ inner_resident_e0d7d1e97fe41f62(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_e0d7d1e97fe41f62)
+FUSEBUILD_ENTRY(inner_resident_80991927f4bc5612)

@@ -5,9 +5,10 @@
 // launch: segment 0, edged32768_vec8_int32 2 of 2 on sm_90: grid 8*min(M, 8*max(1, (3*gpu.multiprocessors) // 132)), 1,
 //   1; block 256, 1, 1; shared 24576 bytes; overlaps the one before; given x, residual, z, weight, bias, per_row, m, v,
 //   normed, gated, N, M, N, 8*max(1, (3*gpu.multiprocessors) // 132), slot 0 of max(128, 4*max(1,
-//   min((8*gpu.multiprocessors) // max(1, M), N // 8192))*M) bytes; if N < 2146435072, aligned(x, 16),
-//   aligned(residual, 16), aligned(z, 16), aligned(normed, 16), aligned(gated, 16), 512 < (N + 384*(M <= 16384)),
-//   aligned(weight, 16), aligned(bias, 16), N <= 32783
+//   min(max((3*gpu.multiprocessors) // max(1, M), ((8*gpu.multiprocessors) // max(1, M))*(((8*gpu.multiprocessors) //
+//   max(1, M)) <= (N // 32768))), N // 8192))*M) bytes; if N < 2146435072, aligned(x, 16), aligned(residual, 16),
+//   aligned(z, 16), aligned(normed, 16), aligned(gated, 16), 512 < (N + 384*(M <= 16384)), aligned(weight, 16),
+//   aligned(bias, 16), N <= 32783
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

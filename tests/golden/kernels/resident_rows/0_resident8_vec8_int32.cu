@@ -5,7 +5,8 @@
 // launch: segment 0, resident8_vec8_int32 2 of 2 on sm_90: grid 8*min(M, max(1, (15*gpu.multiprocessors) // 132)), 1,
 //   1; block 512, 1, 1; shared 49152 bytes; overlaps the one before; given x, residual, z, weight, bias, per_row, m, v,
 //   normed, gated, N, M, N, max(1, (15*gpu.multiprocessors) // 132), slot 0 of max(128, 4*max(1,
-//   min((8*gpu.multiprocessors) // max(1, M), N // 8192))*M) bytes; if N < 2146435072, (N % 8) == 0, aligned(x, 16),
+//   min(max((3*gpu.multiprocessors) // max(1, M), ((8*gpu.multiprocessors) // max(1, M))*(((8*gpu.multiprocessors) //
+//   max(1, M)) <= (N // 32768))), N // 8192))*M) bytes; if N < 2146435072, (N % 8) == 0, aligned(x, 16),
 //   aligned(residual, 16), aligned(z, 16), aligned(weight, 16), aligned(bias, 16), aligned(normed, 16), aligned(gated,
 //   16), 262144 <= 6*N, N <= 65536
 #include <fusebuild/kernel.cuh>

@@ -3,7 +3,7 @@
 // schedule: threads.per_row=32 threads.rows=1 cluster=1 chunks=8 walkers=0 multiprocessors=132 places=8 cached=[0]
 //   resident=[] ahead=False has_edges=True room=1
 // launch: segment 0, edged1_vec8_int32 on sm_90: grid M, 1, 1; block 32, 1, 1; given x, y, N; if N < 2146435072,
-//   aligned(x, 16), aligned(y, 16), 512 < (N + 384*(M <= 16384)), ((M <= 264) + 2*(M <= 132) + 1)*N <= 2063
+//   aligned(x, 16), aligned(y, 16), 512 < (N + 384*(M <= 16384)), ((M <= 528) + 2*(M <= 264) + 1)*N <= 2063
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -13,7 +13,7 @@ constexpr int kChunks = 8;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_KERNEL(kThreadsPerRow, 24)
-inner_resident_c6deaf0659f8a912(
+inner_resident_ac3ae41c7151cf1c(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     __nv_bfloat16* __restrict__ T9,  // y: bfloat16[M, N]
     int64_t n1) {  // N
@@ -27,7 +27,6 @@ inner_resident_c6deaf0659f8a912(
   const Index edge = edges.column(thread);
   fb::Packed<__nv_bfloat16, kVec> c0[kChunks];
   __nv_bfloat16 e0{};
-  __nv_bfloat16* r9 = T9 + row * n1;
 
   const __nv_bfloat16* row0 = T0 + row * n1;
   FUSEBUILD_UNROLL
@@ -39,6 +38,8 @@ inner_resident_c6deaf0659f8a912(
   if (has_edge) {
     e0 = row0[edge];
   }
+  // All else is found while the row is on its way.
+  __nv_bfloat16* r9 = T9 + row * n1;
 
   float a1 = fb::Max::identity<float>();
   FUSEBUILD_UNROLL
@@ -110,4 +111,4 @@ inner_resident_c6deaf0659f8a912(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_c6deaf0659f8a912)
+FUSEBUILD_ENTRY(inner_resident_ac3ae41c7151cf1c)

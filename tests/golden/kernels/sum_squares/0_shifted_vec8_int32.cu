@@ -1,28 +1,28 @@
 // sum_squares.yaml, segment 0: reduction, variant shifted_vec8_int32
 // segment fids to original fids: {0: 0, 3: 3}
-// schedule: threads=512 unroll=8 is_split=True in_pieces=False
+// schedule: threads=128 unroll=8 is_split=True in_pieces=False
 // launch: segment 0, shifted_vec8_int32 1 of 2 on sm_90: grid ceil_div(max(1, 2*(M*N*(3*(M*N <=
-//   4096*gpu.multiprocessors) + 1) > 24), 4*(M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 64), 8*(M*N*(3*(M*N <=
-//   4096*gpu.multiprocessors) + 1) > 128), 16*(M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 512), 32*(M*N*(3*(M*N <=
-//   4096*gpu.multiprocessors) + 1) > 1024), 64*(M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 2048), 128*(M*N*(3*(M*N
-//   <= 4096*gpu.multiprocessors) + 1) > 4096)), 512), argument 6, 1; block 512, 1, 1; given x, y, slot 0 of
-//   max(4*max(1, min((M*N > 98304)*ceil_div(M*N, 32768), max((2*gpu.multiprocessors) // 1, 4*(1 >
-//   2*gpu.multiprocessors)))), 4*max(1, min((M*N > 12288)*ceil_div(M*N, 4096), max((2*gpu.multiprocessors) // 1, 4*(1 >
-//   2*gpu.multiprocessors))))) bytes, M*N, (M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 24) + (M*N*(3*(M*N <=
-//   4096*gpu.multiprocessors) + 1) > 64) + (M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 128) + (M*N*(3*(M*N <=
-//   4096*gpu.multiprocessors) + 1) > 512) + (M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 1024) + (M*N*(3*(M*N <=
-//   4096*gpu.multiprocessors) + 1) > 2048) + (M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 4096), max(1, min((M*N >
-//   98304)*ceil_div(M*N, 32768), max((2*gpu.multiprocessors) // 1, 4*(1 > 2*gpu.multiprocessors)))); if aligned(x, 16),
+//   2048*gpu.multiprocessors) + 1) > 24), 4*(M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64), 8*(M*N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 128), 16*(M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512), 32*(M*N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 1024), 64*(M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 2048), 128*(M*N*(3*(M*N
+//   <= 2048*gpu.multiprocessors) + 1) > 4096)), 128), argument 6, 1; block 128, 1, 1; given x, y, slot 0 of
+//   max(4*max(1, min((M*N > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors)))), 4*max(1, min((M*N > 3072)*ceil_div(M*N, 1024), max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors))))) bytes, M*N, (M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 24) + (M*N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 64) + (M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 128) + (M*N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 512) + (M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 1024) + (M*N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 2048) + (M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 4096), max(1, min((M*N >
+//   24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))); if aligned(x, 16),
 //   M*N >= 4, M*N < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreads = 512;
+constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
-FUSEBUILD_KERNEL(kThreads, 2)
-reduction_inner_5dd1aba28c2e315e(
+FUSEBUILD_KERNEL(kThreads, 4)
+reduction_inner_8cd66a096a69e184(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // y: float[]
     float* __restrict__ P3,  // partial results of y
@@ -42,20 +42,21 @@ reduction_inner_5dd1aba28c2e315e(
   const Index readable = fb::readable_of<kVec>(columns, columns);
 
   fb::LongSum w3;
+  const Index whole = fb::whole_vectors_of<kVec>(columns, shift, readable);  // what the tensor has in part comes last
   const Index step = width * kVec;
-  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < columns;
+  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < whole;
       first += Index(splits) * kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index col = first + u * step;
-      if (col >= columns) break;
-      p0[u] = fb::load_packed_up_to<kVec>(r0 + col, readable - col);
+      if (col >= whole) break;
+      p0[u] = fb::load_packed<kVec>(r0 + col);
     }
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index col = first + u * step;
-      if (col >= columns) break;
+      if (col >= whole) break;
       const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
       fb::Vec<float, kVec> e3 = fb::splat<kVec>(0.0f);
@@ -68,6 +69,23 @@ reduction_inner_5dd1aba28c2e315e(
       }
       w3.add(e3);
     }
+  }
+  if (whole < columns && split == 0 && lane == 0) {
+    constexpr int u = 0;
+    const Index col = whole;
+    fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+    p0[u] = fb::load_packed_up_to<kVec>(r0 + col, readable - col);
+    const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+    fb::Vec<float, kVec> e3 = fb::splat<kVec>(0.0f);
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = v0[k];
+      const float t1 = fb::cast<float>(t0);  // xf, sum_squares.yaml:6
+      const float t2 = t1 * t1;  // sum_squares.yaml:7
+      if (fb::is_inside(inside, k)) e3[k] = t2;
+    }
+    w3.add(e3);
   }
   float a3 = w3.total();
   fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Sum>(a3));
@@ -82,4 +100,4 @@ reduction_inner_5dd1aba28c2e315e(
   T3[0] = t3;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_5dd1aba28c2e315e)
+FUSEBUILD_ENTRY(reduction_inner_8cd66a096a69e184)

@@ -1,28 +1,28 @@
 // sum_squares.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 3: 3}
-// schedule: threads=512 unroll=8 is_split=True in_pieces=False
-// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(max(1, 2*(M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1)
-//   > 24), 4*(M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 64), 8*(M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) >
-//   128), 16*(M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 512), 32*(M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) >
-//   1024), 64*(M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 2048), 128*(M*N*(3*(M*N <= 4096*gpu.multiprocessors) +
-//   1) > 4096)), 512), argument 6, 1; block 512, 1, 1; given x, y, slot 0 of max(4*max(1, min((M*N >
-//   98304)*ceil_div(M*N, 32768), max((2*gpu.multiprocessors) // 1, 4*(1 > 2*gpu.multiprocessors)))), 4*max(1, min((M*N
-//   > 12288)*ceil_div(M*N, 4096), max((2*gpu.multiprocessors) // 1, 4*(1 > 2*gpu.multiprocessors))))) bytes, M*N,
-//   (M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 24) + (M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 64) +
-//   (M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 128) + (M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 512) +
-//   (M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 1024) + (M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 2048) +
-//   (M*N*(3*(M*N <= 4096*gpu.multiprocessors) + 1) > 4096), max(1, min((M*N > 98304)*ceil_div(M*N, 32768),
-//   max((2*gpu.multiprocessors) // 1, 4*(1 > 2*gpu.multiprocessors)))); if ((M*N) % 8) == 0, aligned(x, 16), M*N <
+// schedule: threads=128 unroll=8 is_split=True in_pieces=False
+// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(max(1, 2*(M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1)
+//   > 24), 4*(M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64), 8*(M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) >
+//   128), 16*(M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512), 32*(M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) >
+//   1024), 64*(M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 2048), 128*(M*N*(3*(M*N <= 2048*gpu.multiprocessors) +
+//   1) > 4096)), 128), argument 6, 1; block 128, 1, 1; given x, y, slot 0 of max(4*max(1, min((M*N >
+//   24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))), 4*max(1, min((M*N >
+//   3072)*ceil_div(M*N, 1024), max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors))))) bytes, M*N,
+//   (M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 24) + (M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64) +
+//   (M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 128) + (M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512) +
+//   (M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 1024) + (M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 2048) +
+//   (M*N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 4096), max(1, min((M*N > 24576)*ceil_div(M*N, 8192),
+//   max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))); if ((M*N) % 8) == 0, aligned(x, 16), M*N <
 //   1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreads = 512;
+constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
-FUSEBUILD_KERNEL(kThreads, 2)
-reduction_inner_9ba16a51fc8346cf(
+FUSEBUILD_KERNEL(kThreads, 4)
+reduction_inner_9c22d0f68bbabba3(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // y: float[]
     float* __restrict__ P3,  // partial results of y
@@ -79,4 +79,4 @@ reduction_inner_9ba16a51fc8346cf(
   T3[0] = t3;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_9ba16a51fc8346cf)
+FUSEBUILD_ENTRY(reduction_inner_9c22d0f68bbabba3)

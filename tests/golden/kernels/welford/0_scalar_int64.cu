@@ -1,17 +1,7 @@
-// welford.yaml, segment 0: reduction, variant alone_int64
+// welford.yaml, segment 0: reduction, variant tiled_int64
 // segment fids to original fids: {0: 0, 3: 6, 6: 9}
-// schedule: threads=128 unroll=8 is_split=True in_pieces=False tile.elements=8192 tile.rows=512 tile.batch=4
-// launch: segment 0, alone_int64 1 of 2 on sm_90: grid ceil_div(M, 1024), 1, 1; block 128, 1, 1; given x, mean, var,
-//   slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
-//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, M, N, (N > 3) + (N > 8) + (N > 16*((M >= 16384) + 1)) + (N > 64*((M >= 16384) +
-//   1)) + (N > 128*((M >= 16384) + 1)) + (N > 256) + (N > 512), 0, max(1, min((N > 3072)*ceil_div(N, 1024),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))); if N == 1
+// schedule: threads=128 unroll=8 is_split=True in_pieces=False tile.elements=8192 tile.rows=1024 tile.batch=4
+//   tile.narrow=7 tile.least=1
 // launch: segment 0, tiled_int64 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 16*(3*(M >= 16384) + 1)), 4*(N >
 //   32*(3*(M >= 16384) + 1)), 8*(N > 64*(3*(M >= 16384) + 1)), 16*(N > 128*(3*(M >= 16384) + 1))), 128*argument 10), 1,
 //   1; block 128, 1, 1; given x, mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
@@ -23,30 +13,38 @@
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
 //   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 16*(3*(M >=
 //   16384) + 1)) + (N > 32*(3*(M >= 16384) + 1)) + (N > 64*(3*(M >= 16384) + 1)) + (N > 128*(3*(M >= 16384) + 1)),
-//   max(1, min(4, 64 // max(1, N), M // (1024*gpu.multiprocessors))), max(1, min((N > 3072)*ceil_div(N, 1024),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))); if N <= 256
-// launch: segment 0, scalar_int64 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 3), 4*(N > 8), 8*(N > 16*((M >= 16384)
-//   + 1)), 16*(N > 64*((M >= 16384) + 1)), 32*(N > 128*((M >= 16384) + 1)), 64*(N > 256), 128*(N > 512)), 128),
-//   argument 11, 1; block 128, 1, 1; given x, mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max(1, min(max(1, min(4*(N <= 7) + 4, 64 // max(1, N))), M // (1024*gpu.multiprocessors), ceil_div(M,
+//   1024*gpu.multiprocessors*max(1, ceil_div(M, 1024*gpu.multiprocessors*max(1, min(4*(N <= 7) + 4, 64 // max(1,
+//   N)))))))), max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors)))); if N <= 256
+// launch: segment 0, scalar_int64 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N*(3*(M*N <= 2048*gpu.multiprocessors) +
+//   1) > 3), 4*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 8), 8*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) >
+//   16*((M >= 16384) + 1)), 16*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64*((M >= 16384) + 1)), 32*(N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 128*((M >= 16384) + 1)), 64*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 256),
+//   128*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512)), 128), argument 11, 1; block 128, 1, 1; given x, mean,
+//   var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
 //   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
 //   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 3) + (N > 8)
-//   + (N > 16*((M >= 16384) + 1)) + (N > 64*((M >= 16384) + 1)) + (N > 128*((M >= 16384) + 1)) + (N > 256) + (N > 512),
-//   0, max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))
+//   8*gpu.multiprocessors))))*M) bytes, M, N, (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 3) + (N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 8) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 16*((M >= 16384) + 1)) +
+//   (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64*((M >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) +
+//   1) > 128*((M >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 256) + (N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 512), 0, max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors))))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
 constexpr int kThreads = 128;
 constexpr int kVec = 1;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
+constexpr int kNarrow = 7;  // elements of the longest row that is one batch of a thread
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_e553ac3ad2c10b8d(
+reduction_inner_b15cda2533f9fa49(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
@@ -61,6 +59,44 @@ reduction_inner_e553ac3ad2c10b8d(
   fb::let_next_kernel_start();  // it waits for the end of this one
   const int64_t rows = n0;
   const Index columns = n1;
+  if (columns == 1 && tile_turns > 0 && tile_turns <= kUnroll) {  // nothing to reduce: a thread has rows of its own
+    constexpr int lane = 0, split = 0;
+    constexpr Index col = 0;
+    const int most = kThreads * tile_turns;
+    const int64_t begin = int64_t(fb::block_x()) * most, top = begin + fb::thread_x();
+    const int left = int(rows - begin < most ? rows - begin : most) - fb::thread_x();
+    fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      if (u * kThreads >= left) break;
+      const int64_t row = top + u * kThreads;
+      const __nv_bfloat16* r0 = T0 + row * n1;
+      p0[u] = fb::load_packed<kVec>(r0 + col);
+    }
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      if (u * kThreads >= left) break;
+      const int64_t row = top + u * kThreads;
+      const __nv_bfloat16* r0 = T0 + row * n1;
+      fb::BatchMoments<float, Index> w3;
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+      fb::Vec<float, kVec> e3;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        e3[k] = fb::cast<float>(t0);
+      }
+      w3.add(e3);
+      auto a3 = w3.state<fb::MeanAndSquares<float>::State>({0.0f, 0.0f, 0.0f});
+      const float t3 = a3.v0;  // mean, welford.yaml:17
+      const float t4 = a3.v1;  // m2, welford.yaml:17
+      const float t5 = a3.v2;  // n, welford.yaml:17
+      const float t6 = t4 / t5;  // var, welford.yaml:18
+      T3[row] = t3;
+      T6[row] = t6;
+    }
+    return;
+  }
   if (tile_turns > 0) {  // the block's rows lie in shared memory, side by side as in global memory
     using Index = int32_t;
     constexpr int kVec = 4;  // neighbouring elements that a thread takes at a time
@@ -76,6 +112,39 @@ reduction_inner_e553ac3ad2c10b8d(
     fb::end_copies();
     fb::wait_copies<0>();
     fb::sync_block();
+    if (columns <= kNarrow && width == 1) {  // a row is one batch, in straight lines for each length
+      fb::with_constant<kNarrow>(columns, [&](auto number) FUSEBUILD_INLINE {
+        constexpr Index columns = decltype(number)::value;
+        constexpr int kVec = fb::batch_of(columns, 1);
+        constexpr unsigned inside = (1u << columns) - 1;  // bit k: column k is of the row
+        constexpr Index col = 0;
+        constexpr int lane = 0;
+        for (int own = fb::thread_x(); own < depth; own += kThreads) {
+          const int64_t row = top + own;
+          const __nv_bfloat16* r0 = tile0 + own * columns;
+
+          fb::BatchMoments<float, Index> w3;
+          {
+            const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load_elements<kVec>(r0 + col);
+            fb::Vec<float, kVec> e3;
+            FUSEBUILD_UNROLL
+            for (int k = 0; k < kVec; ++k) {
+              const __nv_bfloat16 t0 = v0[k];
+              e3[k] = fb::cast<float>(t0);
+            }
+            w3.add(e3, inside);
+          }
+          auto a3 = w3.template state<fb::MeanAndSquares<float>::State>({0.0f, 0.0f, 0.0f});
+          const float t3 = a3.v0;  // mean, welford.yaml:17
+          const float t4 = a3.v1;  // m2, welford.yaml:17
+          const float t5 = a3.v2;  // n, welford.yaml:17
+          const float t6 = t4 / t5;  // var, welford.yaml:18
+          T3[row] = t3;
+          T6[row] = t6;
+        }
+      });
+      return;
+    }
     for (int first = 0; first < depth; first += at_once) {
       const int wanted = first + (fb::thread_x() >> row_shift);
       const bool active = wanted < depth;  // spare threads repeat a row and store nothing
@@ -100,42 +169,6 @@ reduction_inner_e553ac3ad2c10b8d(
       auto a3 = w3.state<fb::MeanAndSquares<float>::State>({0.0f, 0.0f, 0.0f});
       if (width > 1) fb::reduce_threads(width, fb::accumulator<fb::MeanAndSquares<float>>(a3));
       if (!active || lane != 0) continue;
-      const float t3 = a3.v0;  // mean, welford.yaml:17
-      const float t4 = a3.v1;  // m2, welford.yaml:17
-      const float t5 = a3.v2;  // n, welford.yaml:17
-      const float t6 = t4 / t5;  // var, welford.yaml:18
-      T3[row] = t3;
-      T6[row] = t6;
-    }
-    return;
-  }
-  if (columns == 1) {  // nothing to reduce: a thread has rows of its own, a block's threads neighbouring ones
-    constexpr int lane = 0, split = 0;
-    constexpr Index col = 0;
-    const int64_t top = int64_t(fb::block_x()) * (kUnroll * kThreads) + fb::thread_x();
-    fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const int64_t row = top + u * kThreads;
-      if (row >= rows) break;
-      const __nv_bfloat16* r0 = T0 + row * n1;
-      p0[u] = fb::load_packed<kVec>(r0 + col);
-    }
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const int64_t row = top + u * kThreads;
-      if (row >= rows) break;
-      const __nv_bfloat16* r0 = T0 + row * n1;
-      fb::BatchMoments<float, Index> w3;
-      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
-      fb::Vec<float, kVec> e3;
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const __nv_bfloat16 t0 = v0[k];
-        e3[k] = fb::cast<float>(t0);
-      }
-      w3.add(e3);
-      auto a3 = w3.state<fb::MeanAndSquares<float>::State>({0.0f, 0.0f, 0.0f});
       const float t3 = a3.v0;  // mean, welford.yaml:17
       const float t4 = a3.v1;  // m2, welford.yaml:17
       const float t5 = a3.v2;  // n, welford.yaml:17
@@ -194,4 +227,4 @@ reduction_inner_e553ac3ad2c10b8d(
   fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_e553ac3ad2c10b8d)
+FUSEBUILD_ENTRY(reduction_inner_b15cda2533f9fa49)

@@ -1,19 +1,25 @@
 // welford.yaml, segment 0: reduction, variant shifted_vec8_int32
 // segment fids to original fids: {0: 0, 3: 6, 6: 9}
 // schedule: threads=128 unroll=8 is_split=True in_pieces=False
-// launch: segment 0, shifted_vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 24), 4*(N > 64), 8*(N > 128*((M
-//   >= 16384) + 1)), 16*(N > 512*((M >= 16384) + 1)), 32*(N > 1024*((M >= 16384) + 1)), 64*(N > 2048), 128*(N > 4096)),
-//   128), argument 10, 1; block 128, 1, 1; given x, mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N,
-//   8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N >
-//   3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot
-//   1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+// launch: segment 0, shifted_vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 24), 4*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64), 8*(N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 128*((M >= 16384) + 1)), 16*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512*((M
+//   >= 16384) + 1)), 32*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 1024*((M >= 16384) + 1)), 64*(N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 2048), 128*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 4096)), 128), argument
+//   10, 1; block 128, 1, 1; given x, mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 24) + (N >
-//   64) + (N > 128*((M >= 16384) + 1)) + (N > 512*((M >= 16384) + 1)) + (N > 1024*((M >= 16384) + 1)) + (N > 2048) + (N
-//   > 4096), max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors)))); if aligned(x, 16), N >= 4, N < 1073741824
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 24) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64) + (N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 128*((M >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512*((M
+//   >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 1024*((M >= 16384) + 1)) + (N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 2048) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 4096), max(1, min((N >
+//   24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))); if aligned(x,
+//   16), N >= 4, N < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -22,7 +28,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_397f45c2dcb3b779(
+reduction_inner_1915b417bf70656a(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
@@ -47,20 +53,21 @@ reduction_inner_397f45c2dcb3b779(
   const Index readable = fb::readable_of<kVec>(columns, (n0 - row) * columns);
 
   fb::BatchMoments<float, Index> w3;
+  const Index whole = fb::whole_vectors_of<kVec>(columns, shift, readable);  // what the tensor has in part comes last
   const Index step = width * kVec;
-  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < columns;
+  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < whole;
       first += Index(splits) * kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index col = first + u * step;
-      if (col >= columns) break;
-      p0[u] = fb::load_packed_up_to<kVec>(r0 + col, readable - col);
+      if (col >= whole) break;
+      p0[u] = fb::load_packed<kVec>(r0 + col);
     }
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index col = first + u * step;
-      if (col >= columns) break;
+      if (col >= whole) break;
       const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
       fb::Vec<float, kVec> e3;
@@ -71,6 +78,21 @@ reduction_inner_397f45c2dcb3b779(
       }
       w3.add(e3, inside);
     }
+  }
+  if (whole < columns && split == 0 && lane == 0) {
+    constexpr int u = 0;
+    const Index col = whole;
+    fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+    p0[u] = fb::load_packed_up_to<kVec>(r0 + col, readable - col);
+    const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+    fb::Vec<float, kVec> e3;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = v0[k];
+      e3[k] = fb::cast<float>(t0);
+    }
+    w3.add(e3, inside);
   }
   auto a3 = w3.state<fb::MeanAndSquares<float>::State>({0.0f, 0.0f, 0.0f});
   fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::MeanAndSquares<float>>(a3));
@@ -88,4 +110,4 @@ reduction_inner_397f45c2dcb3b779(
   fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_397f45c2dcb3b779)
+FUSEBUILD_ENTRY(reduction_inner_1915b417bf70656a)

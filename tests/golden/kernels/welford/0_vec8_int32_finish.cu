@@ -15,19 +15,6 @@
 //   max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M, (8 - 6*max(max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))) > 320, M < 8))*max(1, M //
 //   (8*gpu.multiprocessors)), 256)); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), N < 1073741824
-// launch: segment 0, alone_int64 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, max(1, min(M, (8 - 6*max(argument 7
-//   > 320, M < 8))*max(1, M // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the one before; given
-//   mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M
-//   > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
-//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, M, max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) //
-//   max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M, (8 - 6*max(max(1, min((N > 3072)*ceil_div(N, 1024),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))) > 320, M < 8))*max(1, M //
-//   (8*gpu.multiprocessors)), 256)); if N == 1
 // launch: segment 0, tiled_int64 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, max(1, min(M, (8 - 6*max(argument 7
 //   > 320, M < 8))*max(1, M // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the one before; given
 //   mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M
