@@ -137,9 +137,13 @@ def variants_backwards(plan: Plan) -> Plan:
 
 
 TILED = "segment 0, tiled_vec8_int32 on host"
-TURN = "max(1, ceil_div(M*N, 1024*gpu.multiprocessors))"
-ARE_FEW = f"(M <= 512*gpu.multiprocessors)*(N <= 512)*({TURN} <= 16)"
-GIVEN = f"given grad_y, y, grad_x, M, N, {ARE_FEW}*{TURN}, {{}}, {{}}"
+ARE_FEW = "(M <= 512*gpu.multiprocessors)*(N <= 512)*(ceil_div(M*N, 1024*gpu.multiprocessors) <= 16)"
+_THREADS = " + ".join(
+    f"{f'{1 << power}*' if power else ''}max(({2 << power}*M <= 1024*gpu.multiprocessors)*({1 << power} < N), "
+    f"{16 << power} < N)"
+    for power in range(5)
+).join(("(", " + 1)"))
+GIVEN = f"given grad_y, y, grad_x, M, N, {ARE_FEW}*{_THREADS}, {{}}, {{}}"
 SHIFT = "(34 < N) + (68 < N) + (136 < N) + 2*(272 < N)"
 _ROWS = (
     "(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 12*(272 < N) + "
@@ -148,20 +152,17 @@ _ROWS = (
 _HELD = "32768 // (4*N)"
 _NARROW = f"128*(N <= 7)*ceil_div(M, 98304*max(1, ceil_div(M, 768*max(1, {_HELD}))))"
 TILE = f"{_ROWS}*max(1, min({_HELD}, max(M // 2048, {_NARROW})) // {_ROWS})"
-_WITHOUT = "ceil_div(M, " + " - ".join(
-    f"{threads}*({TURN if power == 0 else f'{1 << power}*{TURN}'} < N)"
-    for power, threads in enumerate((64, 32, 16, 8, 4))
-).join(("-", " + 128)"))
-TILES = f"grid {ARE_FEW}*{_WITHOUT} + (-{ARE_FEW} + 1)*ceil_div(M, {{}}), 1, 1"
+TILES = f"grid {ARE_FEW}*ceil_div(M*{_THREADS}, 128) + (-{ARE_FEW} + 1)*ceil_div(M, {{}}), 1, 1"
 ALIGNED = "aligned(grad_y, 16), aligned(y, 16), aligned(grad_x, 16)"
 WANTED = "max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))"
 SPLITS = f"max(1, min((N > 24576)*ceil_div(N, 8192), {WANTED}))"
 SCRATCH = f"max({{0}}*{SPLITS}*M, {{0}}*max(1, min((N > 3072)*ceil_div(N, 1024), {WANTED}))*M) bytes"
+FEW = "N*(3*(M*N <= 2048*gpu.multiprocessors) + 1)"
 SHARED = (
     "given x, place, log_sum, largest, there, "
     f"{', '.join(f'slot {slot} of {SCRATCH.format(4)}' for slot in range(3))}, slot 3 of {{}}, "
-    f"slot 4 of {SCRATCH.format(4)}, M, N, (N > 24) + (N > 64) + (N > 128*((M >= 16384) + 1)) + "
-    f"(N > 512*((M >= 16384) + 1)) + (N > 1024*((M >= 16384) + 1)) + (N > 2048) + (N > 4096), {SPLITS}"
+    f"slot 4 of {SCRATCH.format(4)}, M, N, ({FEW} > 24) + ({FEW} > 64) + ({FEW} > 128*((M >= 16384) + 1)) + "
+    f"({FEW} > 512*((M >= 16384) + 1)) + ({FEW} > 1024*((M >= 16384) + 1)) + ({FEW} > 2048) + ({FEW} > 4096), {SPLITS}"
 )
 STRIDES = (
     "given x, cos, sin, y, x, x, D - (D // 2), B, S, H, D, {}, H*D, D, D // 2, D - (D // 2), S*H*D, H*D, D, "
@@ -197,7 +198,7 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     "a guard for less": (
         "softmax_backward", guarded_by("short_vec8_int32", ["eq", ["mod", "N", 8], 0]),
         "segment 0, short_vec8_int32 on host: the plan says if (N % 8) == 0, where its text says if N < 2146435072, "
-        f"(N % 8) == 0, {ALIGNED}, N <= 1024, (M <= 1024)*N <= 256",
+        f"(N % 8) == 0, {ALIGNED}, N <= 1024, (M <= 10)*N <= 256",
     ),
     "less scratch": (
         "batches_split", scratch_of(3, ["mul", 8, "M"]),

@@ -290,7 +290,7 @@ class TestReduction:
         sizes = {"M": 16384, "N": 8192, MULTIPROCESSORS: 132}
         assert [evaluate(each, sizes) for each in first.grid] == [1, 1056, 1]
         assert (first.overlaps, finish.overlaps) == (False, True)
-        assert [evaluate(each, sizes) for each in variant.scratch] == [264 * 4]
+        assert [evaluate(each, sizes) for each in variant.scratch] == [1056 * 4]
 
     @pytest.mark.parametrize(
         ("rows", "columns", "tiles", "splits"),
@@ -382,7 +382,7 @@ class TestInnerPersistent:
         small: Formula = ("lt", "N", INDEX_HEADROOM)
         (y,) = SOFTMAX.outputs
         dense: tuple[Formula, ...] = (small, ("eq", ("mod", "N", 8), 0), ("aligned", 0, 16), ("aligned", y, 16))
-        few: Formula = ("le", ("mul", ("le", "M", 1024), "N"), 256)
+        few: Formula = ("le", ("mul", ("le", "M", 1320), "N"), 256)
         assert found[0].guard == (*dense, ("le", "N", 1024), few)
         assert [variant.guard for variant in found[1:3]] == [(*dense, ("le", "N", most)) for most in (4096, 8192)]
         odd: tuple[Formula, ...] = (small, ("aligned", 0, 16), ("aligned", y, 16))
@@ -391,7 +391,7 @@ class TestInnerPersistent:
             ("le", ("mul", ("add", ("le", "M", rows), ("mul", 2, ("le", "M", rows // 2)), 1), "N"), most + 15)
             if rows
             else ("le", "N", most + 15)
-            for most, rows in zip(EDGED_RUNGS, (264, 264, 66, 33, 0), strict=True)
+            for most, rows in zip(EDGED_RUNGS, (528, 264, 66, 33, 0), strict=True)
         ]
         assert [variant.guard for variant in found[8:]] == [(*odd, ("le", 1, "N"), ("le", "N", 32 * 34)), ()]
 

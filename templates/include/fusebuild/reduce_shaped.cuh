@@ -11,8 +11,8 @@ namespace fusebuild {
 
 // --- Rows: threads that are consecutive in thread_x()
 
-// Replaces each value by `count` slots combined, a power of two and no more than a warp has lanes. States take
-// so long to combine that each lane takes one of them, and lanes meet.
+// Replaces each value by `count` slots combined, a power of two and no more than a warp has lanes. States
+// take so long to combine that each lane takes one of them, and lanes meet.
 template <typename Layout>
 struct CombineSlots {
   unsigned char* storage;

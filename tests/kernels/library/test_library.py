@@ -90,6 +90,7 @@ class TestScheduling:
             "pointwise": "pointwise: linear is a library call (test.yaml:6)",
             "reduction": "reduction: linear is a library call (test.yaml:6)",
             "inner_persistent": "inner_persistent: linear is a library call (test.yaml:6)",
+            "outer_persistent": "outer_persistent: linear is a library call (test.yaml:6)",
             "inner_outer_persistent": "inner_outer_persistent: linear is a library call (test.yaml:6)",
             "scan": "scan: linear is a library call (test.yaml:6)",
             "library": "library: linear is a library call, a segment of its own (test.yaml:6)",

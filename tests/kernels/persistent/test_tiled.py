@@ -91,10 +91,10 @@ def without_tiles(rows: int, columns: int) -> tuple[int, int]:
         (1000, 9, 16),
         (1000, 31, 32),
         (512 * 132, 1, 1),
-        (512 * 132, 4, 1),  # twice as many threads would not run at a time
-        (6 * 128 * 132 // 8, 127, 8),
-        (6 * 128 * 132 // 8 + 1, 127, 8),  # four would have more than 16 elements each
-        (6 * 128 * 132 // 8 + 1, 60, 4),
+        (512 * 132, 4, 2),  # twice as many threads would take more than two turns
+        (6 * 128 * 132 // 8, 127, 16),
+        (6 * 128 * 132 // 8 + 1, 127, 8),
+        (6 * 128 * 132 // 8 + 1, 60, 8),
         (10, 512, 32),
     ],
 )
