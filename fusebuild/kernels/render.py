@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
 
@@ -27,7 +26,7 @@ from fusebuild.kernels.common.wrapping import wrapped
 from fusebuild.kernels.families import template_folders, view_of
 from fusebuild.system.resources import templates_dir
 
-_PLACEHOLDER = "FUSEBUILD_KERNEL_NAME"
+_PLACEHOLDER, _PARAMETERS, _CONSTANTS = "FUSEBUILD_KERNEL_NAME", "FUSEBUILD_PARAMETERS", "FUSEBUILD_CONSTANTS"
 _COMMENT = re.compile(r"\s*//[^\n]*")
 
 
@@ -79,11 +78,10 @@ def environment() -> jinja2.Environment:
 
 def render(spec: KernelSpec, origin: Origin) -> Kernel:
     """The text of ``spec``. Parameters that its body does not use are left out."""
-    view = view_of(spec)
-    body = _body(spec, view)
-    used = _used_parameters(spec, strip_comments(body))
-    if len(used) < len(spec.parameters):
-        body = _body(spec, replace(view, parameters=used))
+    text = _text(spec, view_of(spec))
+    used = _used_parameters(spec, strip_comments(text))
+    declared = text.replace(_PARAMETERS, _parameters(used)).replace(_CONSTANTS, _constants(used))
+    body = wrapped(declared)
     source = strip_comments(body)
     name = f"{spec.template}_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
     return Kernel(
@@ -95,16 +93,32 @@ def render(spec: KernelSpec, origin: Origin) -> Kernel:
     )
 
 
-def _body(spec: KernelSpec, view: KernelView) -> str:
-    """The template of ``spec`` filled in: what it sees as ``kernel``."""
+def _text(spec: KernelSpec, view: KernelView) -> str:
+    """The template of ``spec`` filled in, which sees this as ``kernel``; its parameters are still to be declared."""
     kernel = {
         "name": _PLACEHOLDER,
+        "parameters": _PARAMETERS,
+        "constants": _CONSTANTS,
         "view": view,
         "min_blocks": spec.min_blocks,
         "waits": spec.order.waits,
         "starts_next_early": spec.order.starts_next_early,
     }
-    return wrapped(environment().get_template(f"{spec.template}.cu.jinja").render(kernel=kernel))
+    return environment().get_template(f"{spec.template}.cu.jinja").render(kernel=kernel)
+
+
+def _parameters(used: Iterable[KernelParameter]) -> str:
+    """Those that a kernel is given, a line each, up to the bracket that its body begins with."""
+    given = [parameter for parameter in used if parameter.value is None]
+    ends = [*["," for _ in given[1:]], ") {"]
+    lines = (f"\n    {each.declaration}{end}  // {each.comment}" for each, end in zip(given, ends, strict=False))
+    return "".join(lines) if given else ") {"
+
+
+def _constants(used: Iterable[KernelParameter]) -> str:
+    """Those that it knows, a line each."""
+    known = (parameter for parameter in used if parameter.value is not None)
+    return "".join(f"\n  constexpr {each.declaration} = {each.value};  // {each.comment}" for each in known)
 
 
 def with_launches(kernels: Mapping[str, Kernel], plan: Plan) -> Mapping[str, Kernel]:
@@ -114,9 +128,9 @@ def with_launches(kernels: Mapping[str, Kernel], plan: Plan) -> Mapping[str, Ker
 
 
 def _used_parameters(spec: KernelSpec, source: str) -> tuple[KernelParameter, ...]:
-    """The parameters whose name stands in ``source`` outside their own declaration."""
-    words = Counter(re.findall(r"\w+", source))
-    return tuple(parameter for parameter in spec.parameters if words[parameter.name] > 1)
+    """The parameters whose name stands in ``source``, which declares none."""
+    words = set(re.findall(r"\w+", source))
+    return tuple(parameter for parameter in spec.parameters if parameter.name in words)
 
 
 def strip_comments(text: str) -> str:

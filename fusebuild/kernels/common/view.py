@@ -9,7 +9,7 @@ from itertools import chain
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.lambdas import foldings, structs
-from fusebuild.kernels.common.spec import KernelParameter, KernelSpec, VectorLayout
+from fusebuild.kernels.common.spec import KernelSpec, VectorLayout
 from fusebuild.kernels.common.statements import Body
 
 Lines = tuple[str, ...]
@@ -78,18 +78,16 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelView:
-    """Everything a template reads. ``parameters`` are those that the kernel is given and, with a value, those that
-    it knows; ``setup`` runs before any sweep; ``lambdas`` are the functors that reductions and scans combine with;
-    ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need, ``ahead`` what
-    the last sweep does; ``edges`` are a sweep's lines for an element beside its vectors; ``finishes`` are those of
-    :mod:`fusebuild.kernels.common.finish_view`; ``untiled`` is what is done with rows that are too few for tiles,
-    and ``alone`` with those of one element; ``block`` is :func:`walking_block`; ``clamped`` loads of a whole
+    """Everything a template reads. ``setup`` runs before any sweep; ``lambdas`` are the functors that reductions and
+    scans combine with; ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need,
+    ``ahead`` what the last sweep does; ``edges`` are a sweep's lines for an element beside its vectors; ``finishes``
+    are those of :mod:`fusebuild.kernels.common.finish_view`; ``untiled`` is what is done with rows that are too few for
+    tiles, and ``alone`` with those of one element; ``block`` is :func:`walking_block`; ``clamped`` loads of a whole
     row are those of :class:`fusebuild.kernels.persistent.few_rows.FewRowsHeuristics`."""
 
     index: str
     vec: int
     block: str
-    parameters: tuple[KernelParameter, ...]
     heuristics: object
     extents: dict[str, str]
     scalars: Lines
@@ -157,7 +155,6 @@ def make_view(body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
     return KernelView(
         index=spec.index,
         vec=spec.vec,
-        parameters=spec.parameters,
         heuristics=spec.heuristics,
         lambdas=structs(spec.task),
         shifted=spec.is_shifted,
