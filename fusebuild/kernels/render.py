@@ -118,7 +118,7 @@ def _parameters(used: Iterable[KernelParameter]) -> str:
 def _constants(used: Iterable[KernelParameter]) -> str:
     """Those that it knows, a line each."""
     known = (parameter for parameter in used if parameter.value is not None)
-    return "".join(f"\n  constexpr {each.declaration} = {each.value};  // {each.comment}" for each in known)
+    return "".join(f"\n  {each.constant}" for each in known)
 
 
 def with_launches(kernels: Mapping[str, Kernel], plan: Plan) -> Mapping[str, Kernel]:

@@ -36,10 +36,10 @@ INSIDE = "const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """A row kernel's two groups of axes and what has to be in place before its first sweep. Inputs ``widened`` are
-    floats where threads have vectors of them; ``held`` says where the element of an input is that no vector has, where
-    a thread has it already. Where vectors ``cross`` from one column axis' end to its next beginning, each element has
-    coordinates of its own; ``by_pieces`` what does not change along the innermost axis is loaded once for each of its
-    runs that a vector has a part of, and is a vector then, too."""
+    floats where threads have vectors of them; ``held`` says where a thread has an input already that it has no vector
+    of: an element, or the one value of a vector. Where vectors ``cross`` from one column axis' end to its next
+    beginning, each element has coordinates of its own; ``by_pieces`` what does not change along the innermost axis is
+    loaded once for each of its runs that a vector has a part of, and is a vector then, too."""
 
     body: Body
     row: Group
@@ -286,7 +286,11 @@ class Rows:
 
     def still_load(self, fid: int) -> str:
         """The load of what is the same for all elements of a vector."""
-        return self.body.scalar_load(fid, self.held.get(fid) or f"r{fid}[{self.body.offset(fid, [self.column])}]")
+        return self.body.scalar_load(fid, self.held.get(fid) or self.still(fid))
+
+    def still(self, fid: int) -> str:
+        """The element of tensor ``fid`` that is the same for all of the current vector."""
+        return f"r{fid}[{self.body.offset(fid, [self.column])}]"
 
     def column_reads(self, targets: Sequence[int], known: Sequence[int]) -> list[int]:
         """The inputs that change along the row from which ``targets`` are computed, where ``known`` is."""

@@ -30,6 +30,9 @@ INDEX_HEADROOM = 2**31 - 2**20
 PARAMETER_BYTES = 8
 """Of a parameter at most: an address, an integer or a double."""
 
+COUNTING = ("iota", "linear_index")
+"""Ops whose results say where an element is."""
+
 DEFAULT_EXTENT = 1024
 """The size a symbol is taken to have when the recipe gives no case."""
 
@@ -98,6 +101,11 @@ class KernelParameter:
             return f"{self.c_type} {self.name}"
         const, restrict = "const " if self.pointer.const else "", " __restrict__" if self.pointer.restrict else ""
         return f"{const}{self.c_type}*{restrict} {self.name}"
+
+    @property
+    def constant(self) -> str:
+        """The line that says what it is, where the kernel knows that."""
+        return f"constexpr {self.declaration} = {self.value};  // {self.comment}"
 
 
 class VectorLayout(Enum):
@@ -272,6 +280,11 @@ def _own_domain(task: Task) -> AxisDomain:
 def reductions(task: Task) -> tuple[int, ...]:
     """Indices of the task's reduction exprs."""
     return indices_of(task, Kind.REDUCTION)
+
+
+def counts(task: Task) -> bool:
+    """Whether some value of the task says where an element is."""
+    return any(expr.op in COUNTING for expr in task.steps)
 
 
 def indices_of(task: Task, kind: Kind) -> tuple[int, ...]:

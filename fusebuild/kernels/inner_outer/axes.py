@@ -25,14 +25,11 @@ from fusebuild.kernels.common.rows import (
     running_sums,
     walked_loops,
 )
-from fusebuild.kernels.common.spec import reductions
+from fusebuild.kernels.common.spec import COUNTING, counts, reductions
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.table import Kind, op_of
 
 Axes = tuple[int, ...]
-
-COUNTING = ("iota", "linear_index")
-"""Ops whose results say where an element is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +83,7 @@ class InnerOuterParts:
         numbers, at the places of its own domain alone, and what follows from reductions down columns overwrites
         nothing."""
         overwritten = any(output.alias is not None and output.fid in self.finished for output in task.fusion.outputs)
-        has_places = domain.sources or any(expr.op in COUNTING for expr in task.steps)
+        has_places = domain.sources or counts(task)
         return not (has_lambdas(task) or running_sums(task) or has_places or overwritten)
 
     def count_columns(self, task: Task, domain: AxisDomain) -> bool:

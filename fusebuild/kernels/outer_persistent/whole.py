@@ -24,6 +24,7 @@ from fusebuild.kernels.common.spec import (
     VariantSpec,
     VectorLayout,
     call_parameter,
+    counts,
     fits_int32,
     kernel_parameters,
 )
@@ -89,8 +90,7 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
     inputs = [fid for fid in domain.flat if fid not in task.outputs]
     kept = {*domain.kept}
     lie_so = all(fid in domain.flat or {*access.axes} <= kept for fid, access in domain.accesses.items())
-    asks = any(expr.op in ("iota", "linear_index") for expr in task.steps)
-    if not inputs or not lie_so or asks or domain.sources:
+    if not inputs or not lie_so or counts(task) or domain.sources:
         return []
     choice = decide(way, _proposal(), planner.tuned, partial(_check, target=planner.target))
     most = TILE_BYTES // planner.bytes_of(inputs)

@@ -104,4 +104,4 @@ def _known(rows: Rows, lines: Lines) -> Lines:
     sizes = {symbol: 1 for extent in extents if isinstance(extent, str) for symbol in symbols(extent)}
     known = (each for each in known_parameters(spec.parameters, sizes) if each.value is not None)
     named = (each for each in known if is_named(each.name, lines))
-    return tuple(f"constexpr {each.declaration} = {each.value};  // {each.comment}" for each in named)
+    return tuple(each.constant for each in named)

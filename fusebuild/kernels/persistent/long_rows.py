@@ -49,7 +49,7 @@ from fusebuild.kernels.common.spec import VariantSpec, formula_parameter
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.common.tickets import TicketCounters
 from fusebuild.kernels.persistent.budgets import LONG_ROWS, WALKED_ROWS
-from fusebuild.kernels.persistent.way import RowTask, Way, parts_of, stages, vectors_cross
+from fusebuild.kernels.persistent.way import RowTask, Way, stages, vectors_cross
 
 RESIDENT_ROW_BYTES = 256 * 1024
 """Bytes of a row's inputs from which blocks stay: most rows that are shorter are faster without."""
@@ -326,7 +326,7 @@ class LongRowsWay(Way):
     def reserved_bytes(self, per_row: int, cluster: int) -> int:
         """Shared memory for other things: reductions take turns with two buffers, whose sizes are powers of two."""
         slots = cluster * -(-per_row // WARP)
-        exchanged = sum(self.parts) + self.stays(cluster)  # a ticket, too
+        exchanged = sum(self.partials) + self.stays(cluster)  # a ticket, too
         return RESERVED_BYTES + 2 * exchanged * next_power_of_two(PARTIAL_BYTES * slots)
 
     def registers(self, per_row: int, cluster: int, *, ahead: bool) -> int:
@@ -359,11 +359,7 @@ class LongRowsWay(Way):
 
     def exchanges(self, per_row: int, cluster: int) -> bool:
         """Whether the warps of a cluster, if there is one, can exchange the partial results of each reduction."""
-        return cluster == 1 or fits_exchange(cluster * per_row // WARP, max(self.parts))
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        return parts_of(self.task)
+        return cluster == 1 or fits_exchange(cluster * per_row // WARP, max(self.partials))
 
     def shares(self) -> Iterator[Share]:
         """What blocks may have: of rows without edges, which are very long, two or one of the largest on a

@@ -28,7 +28,7 @@ from fusebuild.kernels.common.rows import (
 from fusebuild.kernels.common.spec import VariantSpec, formula_parameter
 from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS, Edged
 from fusebuild.kernels.persistent.moments import Moments, moments_of
-from fusebuild.kernels.persistent.way import BLOCKS_AT_A_TIME, STAGED_THREADS, Way, parts_of, stages
+from fusebuild.kernels.persistent.way import BLOCKS_AT_A_TIME, STAGED_THREADS, Way, stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class Staged(Way):
     def _longest(self, threads: int, blocks: int) -> int:
         """The elements of the longest row of which a multiprocessor holds the parts that so many ``blocks`` have."""
         slots = self.target.cluster * threads // WARP
-        exchanged = 2 * next_power_of_two(PARTIAL_BYTES * slots) * sum(parts_of(self.task))
+        exchanged = 2 * next_power_of_two(PARTIAL_BYTES * slots) * sum(self.partials)
         room = self.target.shared_bytes // blocks - RESERVED_BYTES - exchanged
         return room // self._chunk_bytes(threads) * self.target.cluster * threads * self.vec
 

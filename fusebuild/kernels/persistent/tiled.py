@@ -26,6 +26,7 @@ from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import (
     VariantSpec,
     VectorLayout,
+    counts,
     fits_int32,
     formula_parameter,
     kernel_parameters,
@@ -343,7 +344,7 @@ class Tiled(TilesWay):
         """What holds where 32 bits have the sizes that the numbers of a tile's rows are divided by."""
         kept, accesses = self.domain.kept, self.domain.accesses.values()
         divides = any(0 < len({*kept} & {*access.axes}) < len(kept) for access in accesses)
-        divides |= any(expr.op in ("iota", "linear_index") for expr in self.task.steps) or bool(self.domain.sources)
+        divides |= counts(self.task) or bool(self.domain.sources)
         extents = [self.domain.axes[axis].extent for axis in kept[1:]] if divides else []
         return tuple(fits_int32(extent) for extent in extents if not isinstance(extent, int))
 

@@ -186,10 +186,9 @@ class _Loader:
         if not self._heuristics.in_registers:
             return ()
         rows = self._rows
-        address = {fid: f"r{fid}[{rows.body.offset(fid, [rows.column])}]" for fid in sorted(rows.held)}
         return (
             *(f"c{fid}[c] = {rows.from_memory(fid, packed=True)};" for fid in self._heuristics.cached),
-            *(f"b{fid}[c] = {each};" for fid, each in address.items()),
+            *(f"b{fid}[c] = {rows.still(fid)};" for fid in sorted(rows.held)),
         )
 
     def lines(self, fid: int) -> Lines:

@@ -18,6 +18,7 @@ from fusebuild.kernels.common.spec import (
     KnownSizes,
     VariantSpec,
     VectorLayout,
+    counts,
     fits_int32,
     hint,
     kernel_parameters,
@@ -101,6 +102,11 @@ class RowTask(Planner):
     @property
     def rows(self) -> Formula:
         return self.domain.points(self.domain.kept)
+
+    @property
+    def partials(self) -> tuple[int, ...]:
+        """The parts of each reduction's partial results: one, or as many as a lambda's state."""
+        return tuple(len(self.task.fusion.exprs[index].outputs) for index in reductions(self.task))
 
     @property
     def is_odd(self) -> bool:
@@ -284,20 +290,14 @@ def vectors_cross(task: Task, domain: AxisDomain) -> bool:
     """Whether a row has several axes, and vectors of it may cross from the end of the innermost one to its next
     beginning: what changes along that is flat, and nothing asks where on it an element is."""
     along = {fid for fid, access in domain.accesses.items() if domain.inner in access.axes}
-    asks = any(expr.op in ("iota", "linear_index") for expr in task.steps)
-    return len(domain.reduced) > 1 and along == {*domain.flat} and not asks
-
-
-def parts_of(task: Task) -> tuple[int, ...]:
-    """The parts of each reduction's partial results: one, or as many as a lambda's state."""
-    return tuple(len(task.fusion.exprs[index].outputs) for index in reductions(task))
+    return len(domain.reduced) > 1 and along == {*domain.flat} and not counts(task)
 
 
 def stages(rows: RowTask) -> bool:
     """Whether the shared memory of clusters has ``rows`` that vectors cross: something of them is kept, of which a
     vector is copied by words, and partial results are small enough to be exchanged."""
     are_words = all(rows.vec * rows.bytes_of([fid]) >= 4 for fid in rows.cached)
-    fits = fits_exchange(rows.target.cluster * STAGED_THREADS // WARP, max(parts_of(rows.task)))
+    fits = fits_exchange(rows.target.cluster * STAGED_THREADS // WARP, max(rows.partials))
     has_room = rows.target.cluster > 1 and rows.vec > 1 and bool(rows.cached)
     return rows.crosses and has_room and are_words and fits
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.spec import counts
 
 
 def is_flat(task: Task, domain: AxisDomain) -> bool:
     """Whether all tensors are dense over the whole domain, which is one axis, and nothing counts its elements."""
-    counts = {"iota", "linear_index"} & {expr.op for expr in task.steps}
-    return domain.inner == 0 and {*domain.flat} == {*domain.accesses} and not domain.sources and not counts
+    return domain.inner == 0 and {*domain.flat} == {*domain.accesses} and not domain.sources and not counts(task)

@@ -16,7 +16,7 @@ from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.domain import Access, AxisDomain
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.registers import Registers, resident_blocks
-from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, call_parameter, kernel_parameters
+from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, call_parameter, counts, kernel_parameters
 from fusebuild.kernels.pointwise.thread_vectors import VectorsChoice, check_vectors
 from fusebuild.ops.table import op_of
 
@@ -38,12 +38,11 @@ def is_foldable(task: Task, domain: AxisDomain) -> bool:
     nothing counts elements."""
     flat = {*domain.flat}
     others = (access for access in domain.accesses.values() if access.fid not in flat)
-    counts = {"iota", "linear_index"} & {expr.op for expr in task.steps}
     return (
         domain.inner > 0
         and {*task.outputs} <= flat
         and not domain.sources
-        and not counts
+        and not counts(task)
         and all(not access.axes or repeats(domain, access) for access in others)
     )
 

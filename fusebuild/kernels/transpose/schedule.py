@@ -43,7 +43,7 @@ from fusebuild.kernels.common.spec import (
 )
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.pointwise import schedule as pointwise
-from fusebuild.kernels.transpose.narrow import has_narrow, narrow_variant
+from fusebuild.kernels.transpose.narrow import TILE_BYTES, has_narrow, narrow_variant
 from fusebuild.target.table import Target
 
 THREADS = 256
@@ -60,8 +60,6 @@ MANY = 2**18
 bfloat16 take 3.6 us, and 3.5 without tiles (H100)."""
 FEW = 2**17
 """Elements up to which nothing is faster than to read each from where it is (H100)."""
-TILE_BYTES = 48 * 1024
-"""Static shared memory that the tiles of a block may take together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
