@@ -128,10 +128,11 @@ def statements_in(part: object) -> Iterator[str]:
 
 
 def lines_named(declarations: Lines, others: Iterable[str]) -> Lines:
-    """Those of ``declarations`` that ``others`` name, or one of them after it."""
+    """Those of ``declarations``, such as ``type name = value`` or ``type name(value)``, that ``others`` name, or one of
+    them after it."""
     kept, statements = list[str](), [*others]
     for line in reversed(declarations):
-        name = line.partition(" = ")[0].rpartition(" ")[2]
+        name = re.split(r" = |\(", line)[0].rpartition(" ")[2]
         if is_named(name, (*statements, *kept)):
             kept.insert(0, line)
     return tuple(kept)

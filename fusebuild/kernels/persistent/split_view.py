@@ -13,7 +13,16 @@ from fusebuild.kernels.common.lambdas import Folding, combined, folded, foldings
 from fusebuild.kernels.common.rows import by_level
 from fusebuild.kernels.common.rows_view import Rows, rows_by_pieces
 from fusebuild.kernels.common.spec import KernelSpec, reductions
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, is_named, join, make_view
+from fusebuild.kernels.common.view import (
+    KernelView,
+    Lines,
+    Sweep,
+    accumulate,
+    accumulators,
+    join,
+    lines_named,
+    make_view,
+)
 from fusebuild.kernels.persistent.edges import Edge
 from fusebuild.kernels.persistent.moments import Moments
 from fusebuild.kernels.persistent.split_rows import SplitHeuristics
@@ -81,8 +90,7 @@ class _Walk:
 
     def dividing(self, sweep: Sweep) -> Sweep:
         """The ``sweep`` with the divisors that it names, which take long to make: no other sweep waits for them."""
-        named = (line for line in self.rows.divisors if is_named(line.split("(")[0].split()[-1], sweep.vector))
-        return replace(sweep, arrays=(*named, *sweep.arrays))
+        return replace(sweep, arrays=(*lines_named(self.rows.divisors, sweep.vector), *sweep.arrays))
 
     def _from_memory(self, fid: int) -> str:
         """The expression that loads the current vector of input ``fid``."""
