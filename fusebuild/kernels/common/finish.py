@@ -8,7 +8,8 @@ loads all of its partial results before it combines the first.
 
 A sum that is scaled from the partial results of another one (:mod:`fusebuild.kernels.inner_outer.axes`) reads them all
 again. Where one thread can finish an outer index of the other, it is made **from** its results instead: a block owns
-columns, its threads finish their outer indices, and what they find is summed over the block.
+columns, its threads finish their outer indices, and what they find is summed over the block. How many columns that are,
+and how many threads share an index, follows from the sizes of a call.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner
@@ -42,6 +43,10 @@ MOST_AHEAD = 20
 """Partial results that a thread loads before it combines the first, at most, where only a call knows their number."""
 NARROWEST = 8
 """Results of a block at least: neighbours that share a sector of 32 bytes."""
+LEAST_HEIGHT = 4
+"""Threads of a column at least where a block finishes several indices of it: it waits for memory less often."""
+AT_A_TIME = 4
+"""Blocks of those on a multiprocessor that run at a time, or soon after."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +78,8 @@ class FinishPart:
     threads to each as share the others, which load ``ahead`` of them before they combine the first. Where only a call
     knows how many results a block has, ``block_x`` is 0.
 
-    Where there is a group ``source``, it finishes that one's results for all outer indices, one thread each, and scales
-    those.
+    Where there is a group ``source``, it finishes that one's results for all outer indices, a thread or a few each, and
+    scales those.
     """
 
     block_x: int
@@ -110,24 +115,27 @@ class Finisher(Planner):
         parts = [self._part(group, None, threads) for group in alone]
         parts += [self._part(group, source, threads) for group, source in pairs]
         parts.sort(key=lambda part: -part.group.partials)
-        blocks = [ceil_div(self.domain.points(part.group.kept), part.block_x) for part in parts]
+        widths = {self._nested_width(group, threads) for group, _ in pairs}  # one: all keep columns
+        blocks: list[Formula] = [
+            ("ceil_div", self.domain.points(part.group.kept), width)
+            for part in parts for width in ([part.block_x] if part.block_x else widths)
+        ]  # fmt: skip
         heuristics = FinishHeuristics(threads=threads, parts=tuple(parts))
         number = call_parameter("parts", self.splits, "blocks that left partial results")
-        parameters = (*self._parameters(groups), number)
+        told = [call_parameter("block_width", width, "results per block") for width in widths]
+        parameters = (*self._parameters(groups), number, *told)
         kernel = self.kernel(
             "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1,
             sizes=KnownSizes(help=False),
         )  # fmt: skip
-        return LaunchSpec(kernel=kernel, grid=(total(blocks), 1, 1), block=(threads, 1, 1), overlaps=True)
+        return LaunchSpec(kernel=kernel, grid=(simplified(total(blocks)), 1, 1), block=(threads, 1, 1), overlaps=True)
 
     def launch_at_call(self, group: FinishGroup, narrowest: Formula, *, needed: Formula = 1) -> LaunchSpec:
         """The launch that finishes ``group`` where it is ``needed``, laid out by the number of splits at a call. Blocks
         that left partial results are no more than some on each multiprocessor, so that where results are many each has
         few partial ones: a block has a multiple of ``narrowest`` results, as many as fill the GPU."""
         ahead = self.ahead(group)
-        results = self.domain.points(group.kept)
-        several: Formula = ("max", 1, ("floor_div", results, ("mul", NARROWEST, MULTIPROCESSORS)))
-        width = simplified(("max", 1, ("min", results, product([narrowest, several]), FINISH_THREADS)))
+        width = self._width(group, narrowest, FINISH_THREADS)
         heuristics = FinishHeuristics(threads=FINISH_THREADS, parts=(FinishPart(block_x=0, ahead=ahead, group=group),))
         parameters = (
             *self._parameters([group]),
@@ -138,8 +146,23 @@ class Finisher(Planner):
             "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1,
             sizes=KnownSizes(help=False),
         )  # fmt: skip
-        blocks = product([needed, ("ceil_div", results, width)])
+        blocks = product([needed, ("ceil_div", self.domain.points(group.kept), width)])
         return LaunchSpec(kernel=kernel, grid=(simplified(blocks), 1, 1), block=(FINISH_THREADS, 1, 1), overlaps=True)
+
+    def _width(self, group: FinishGroup, narrowest: Formula, most: int) -> Formula:
+        """Results of a block: a multiple of ``narrowest``, ``most`` at most, where there are enough with as many blocks
+        as fill the GPU."""
+        results = self.domain.points(group.kept)
+        width = product([narrowest, _shares(results, 1)])
+        return simplified(("max", 1, ("min", results, width, most)))
+
+    def _nested_width(self, group: FinishGroup, threads: int) -> Formula:
+        """The same of a block that walks outer indices: few columns, so that it has all of their indices at once, while
+        blocks are so few that they run at a time."""
+        results, outers = (self.domain.points(axes) for axes in (group.kept, group.across))
+        wanted: Formula = ("min", product([NARROWEST, _shares(results, 1)]), ("floor_div", threads, ("max", 1, outers)))
+        width: Formula = ("max", product([NARROWEST, _shares(results, AT_A_TIME)]), wanted)
+        return simplified(("max", 1, ("min", results, width, threads // LEAST_HEIGHT)))
 
     def ahead(self, group: FinishGroup) -> int:
         """The partial results of ``group`` that a thread loads before it combines the first where only a call knows how
@@ -168,8 +191,7 @@ class Finisher(Planner):
             of_thread = -(-group.partials * block_x // threads)
             ahead = _evenly(of_thread, max(1, REGISTERS_AHEAD // self._registers(group)))
             return FinishPart(block_x=block_x, ahead=ahead, group=group)
-        block_x = max(NARROWEST, threads // next_power_of_two(_outers(group, source)))
-        return FinishPart(block_x=block_x, ahead=source.partials, group=group, source=source)
+        return FinishPart(block_x=0, ahead=source.partials, group=group, source=source)
 
     def _threads_of(self, group: FinishGroup) -> int:
         """Threads that share a result, so that each has all of its partial ones on their way at once."""
@@ -192,6 +214,11 @@ class Finisher(Planner):
         tensors = [each for each in own if any(axes[each.name] <= place for place in places)]
         arrays = partial_parameters(self.task, self.reduced, const=True)
         return kernel_parameters(self.task, self.domain, arrays, tensors)
+
+
+def _shares(results: Formula, blocks: int) -> Formula:
+    """How many times NARROWEST of the ``results`` each of so many ``blocks`` of a multiprocessor has, at least 1."""
+    return ("max", 1, ("floor_div", results, ("mul", NARROWEST * blocks, MULTIPROCESSORS)))
 
 
 def _outers(scaled: FinishGroup, source: FinishGroup) -> int:

@@ -18,9 +18,10 @@ class Finish:
     """What some of the blocks do, for ``results``: the ``sweep`` combines their partial results, what is known before
     it is loaded by ``loads``, at the coordinates that ``setup`` finds, and the ``stores`` come after it.
 
-    Where it goes over ``outers``, the sweep combines those of one index of them, its lines ``row`` are what is loaded
-    before that and ``merged`` what follows. A thread's partial results begin at ``start``, ``stride`` results apart.
-    ``names`` are the outputs that it writes, ``sizes`` the expressions that the template names.
+    Where it goes over ``outers``, the sweep combines those of one index of them, which meet in the accumulators
+    ``inside``; its lines ``row`` are what is loaded before that and ``merged`` what follows. A thread's partial
+    results begin at ``start``, ``stride`` results apart. ``names`` are the outputs that it writes, ``sizes`` the
+    expressions that the template names.
     """
 
     part: FinishPart
@@ -33,6 +34,7 @@ class Finish:
     loads: Lines
     stores: Lines
     exprs: tuple[Expr, ...]
+    inside: str
 
 
 def reduction_finish(spec: KernelSpec) -> KernelView:
@@ -84,7 +86,7 @@ def _nested(body: Body, part: FinishPart) -> Finish:
     results, outputs = folded(body.task, source.reductions), outputs_of(body, source)
     factors = [factor for _, _, factor in group.scaled]
     targets = [*outputs, *factors]
-    setup, loads, statements = known_after(body, groups, targets, results, outputs)
+    setup, loads, statements = known_after(body, groups, targets, results, outputs, condition="is_first")
     updates = [
         f"a{fid} = fb::Sum::combine(a{fid}, {body.operand(factor, body.value(fid).dtype)} * a{value});"
         for index, value, factor in group.scaled
@@ -102,7 +104,7 @@ def _nested(body: Body, part: FinishPart) -> Finish:
             reduce=accumulators(body, group.reductions),
             results=totals.results,
         ),
-        body.closure(targets, results), start,
+        body.closure(targets, results), start, accumulators(body, source.reductions),
     )  # fmt: skip
 
 
@@ -113,6 +115,7 @@ def _finish(
     sweep: Sweep,
     exprs: Iterable[Expr] = (),
     start: str = "first * results + kept",
+    inside: str = "",
 ) -> Finish:
     """The :class:`Finish` of ``part``, whose ``sweep`` leaves the results of its group; ``exprs`` are what it computes
     meanwhile. What is needed beside them is loaded before, by the threads that store."""
@@ -136,12 +139,13 @@ def _finish(
             "depth": body.size(group.depth),
         },
         start=start,
-        stride=body.size(group.outer) if part.source else "kBlockY" if part.block_x else "height",
+        stride=body.step("height", group.outer) if part.source else "kBlockY" if part.block_x else "height",
         sweep=sweep,
         setup=setup,
         loads=loads,
         stores=(*sweep.results, *statements, *stores_of(body, groups, outputs)),
         exprs=everything,
+        inside=inside,
     )
 
 

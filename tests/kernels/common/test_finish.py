@@ -37,13 +37,28 @@ def parts(launch: LaunchSpec) -> tuple[FinishPart, ...]:
 
 
 def test_scaled_sums_are_made_from_the_results_of_others() -> None:
-    """A thread finishes one of 56 samples; 6 partial results of two sums are on their way at once."""
+    """6 partial results of two sums are on their way at once."""
     launch = finish_of(ADALN, "registers1024_vec8_int32", B=56, S=1024, D=1024)
     (part,) = parts(launch)
     assert part.source is not None
     assert (part.group.kept, part.source.kept) == ((2,), (0, 2))
-    assert (part.block_x, part.ahead, launch.block) == (8, 6, (512, 1, 1))
-    assert evaluate(launch.grid[0], {"B": 56, "S": 1024, "D": 1024, MULTIPROCESSORS: 132}) == 128
+    assert (part.block_x, part.ahead, launch.block) == (0, 6, (512, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("samples", "rows", "columns", "width"),
+    [(56, 1024, 1024, 8), (320, 54, 2112, 8), (7, 13, 63395, 120), (1, 17, 3392, 24), (1, 10**6, 5, 5), (0, 7, 64, 8),
+     (2, 100, 10**6, 128)],
+)  # fmt: skip
+def test_a_block_has_few_columns_where_its_threads_have_many_samples(
+    samples: int, rows: int, columns: int, width: int
+) -> None:
+    """A thread has one sample of the first, where all blocks run at a time."""
+    launch = finish_of(ADALN, "scratch_scalar_int64", B=56, S=1024, D=1024)
+    given = {each.name: each.arg for each in launch.kernel.parameters if isinstance(each.arg, FormulaArg)}
+    sizes = {"B": samples, "S": rows, "D": columns, MULTIPROCESSORS: 132}
+    assert evaluate(as_formula(given["block_width"].formula), sizes) == width
+    assert evaluate(launch.grid[0], sizes) == -(-columns // width)
 
 
 @pytest.mark.parametrize(("samples", "is_nested"), [(8, False), (17, False), (18, True), (128, True), (129, False)])
