@@ -4,7 +4,8 @@ Of a short row that begins anywhere nearly every vector is its first or its last
 time, or eight, has few bytes on their way. Here each warp has **tiles** of its own, of many whole rows: they move in
 aligned vectors from and to global memory, the next one while the warp works on the one at hand. As many threads share a
 row as it asks for, a power of two up to a warp, which is an argument of the kernel; each has the columns that are so
-many apart, and what is reduced down them accumulates in its registers.
+many apart, and what is reduced down them accumulates in its registers. A thread that has a row for itself walks it in
+straight lines, one for each length.
 
 Rows are handed out in **pieces**. Where a sample's rows are few, a piece has those of many samples, and the threads
 that have all rows of one write what they add up to. Where they are many, samples are shared by parts, whose partial
@@ -60,6 +61,8 @@ ELEMENTS_OF_PART = 512
 """Elements of an outer index that are worth a part of it."""
 TILED = Registers(base=44)
 """Registers of a thread, beside those for its columns."""
+STRAIGHT = Registers(base=48)
+"""The same where there are straight lines for rows of each length: with 44 ptxas 13.0 spills."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +112,13 @@ class Tiled(Planner):
     def of_whole_vectors(self) -> Iterator[VariantSpec]:
         """For rows of up to ``ALIGNED_COLUMNS``, which threads take by vectors."""
         way = f"tiled_vec{HELD}_int32"
-        yield self._variant(way, True, decide(way, self._propose(), self.tuned, self._check))
+        yield self._variant(way, True, decide(way, self._propose(TILED), self.tuned, self._check))
 
     def of_odd_rows(self) -> Iterator[VariantSpec]:
         """For rows of up to ``HELD`` columns for each thread of a warp, where they may be no whole vectors."""
         if self.has_odd_rows(HELD, self.columns):
             way = "tiled_scalar_int32"
-            yield self._variant(way, False, decide(way, self._propose(), self.tuned, self._check))
+            yield self._variant(way, False, decide(way, self._propose(STRAIGHT), self.tuned, self._check))
 
     @property
     def applies(self) -> bool:
@@ -156,9 +159,9 @@ class Tiled(Planner):
         """The tensors that have a tile of their own."""
         return (*self.fetched, *(fid for fid in self._flat_outputs if fid not in self._in_place))
 
-    def _propose(self) -> TiledChoice:
+    def _propose(self, beside: Registers) -> TiledChoice:
         words = [max(4, self.bytes_of([fid])) // 4 for fid in (*self.fetched, *self.resident, *self._reduced)]
-        registers = TILED.base + HELD * sum(words)
+        registers = beside.base + HELD * sum(words)
         choice = TiledChoice(tile_bytes=max(TILE_BYTES, next_power_of_two(self._least_bytes)), min_blocks=1)
         by_memory = self.target.shared_bytes // (self._shared_bytes(choice) + SYSTEM_BYTES)
         blocks = resident_blocks(self.target, BLOCK, registers, min(MOST_BLOCKS, by_memory))

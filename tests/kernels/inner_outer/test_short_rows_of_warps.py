@@ -9,6 +9,7 @@ from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.inner_outer import FAMILY
+from fusebuild.kernels.render import Origin, render
 from fusebuild.target.table import TARGETS
 from support.small_recipes import whole
 
@@ -55,6 +56,14 @@ def test_one_for_whole_vectors_and_one_for_the_others() -> None:
 )
 def test_tasks_that_have_none(inputs: dict[str, str], body: str, outputs: dict[str, str]) -> None:
     assert tiled(whole(inputs, body, outputs)) == []
+
+
+def test_rows_of_one_thread_are_walked_in_straight_lines_where_they_may_be_odd() -> None:
+    origin = Origin(recipe="test", segment=0, fid_map={}, scheduler="inner_outer", variant="tiled")
+    for task in (NORM, SAMPLES):
+        whole_vectors, odd = (render(each.launches[0].kernel, origin).text for each in tiled(task))
+        assert "if (threads == 1) {  // straight lines for each length" in odd
+        assert "straight" not in whole_vectors
 
 
 def test_blocks_fill_the_gpu_once_and_each_warp_has_something_to_do() -> None:
