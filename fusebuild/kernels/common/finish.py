@@ -73,19 +73,31 @@ class FinishGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallGroup:
+    """A ``group`` that is finished where it is ``needed``, whose results have as many partial ones as ``splits``; a
+    block has a multiple of ``narrowest`` of them."""
+
+    group: FinishGroup
+    splits: Formula
+    narrowest: Formula
+    needed: Formula = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FinishPart:
     """What some of the blocks do: each combines the partial results of ``block_x`` results of a group, with as many
     threads to each as share the others, which load ``ahead`` of them before they combine the first. Where only a call
     knows how many results a block has, ``block_x`` is 0.
 
     Where there is a group ``source``, it finishes that one's results for all outer indices, a thread or a few each, and
-    scales those.
+    scales those. Where there are several parts that only a call lays out, names of their parameters have a ``suffix``.
     """
 
     block_x: int
     ahead: int
     group: FinishGroup
     source: FinishGroup | None = None
+    suffix: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,20 +146,28 @@ class Finisher(Planner):
         """The launch that finishes ``group`` where it is ``needed``, laid out by the number of splits at a call. Blocks
         that left partial results are no more than some on each multiprocessor, so that where results are many each has
         few partial ones: a block has a multiple of ``narrowest`` results, as many as fill the GPU."""
-        ahead = self.ahead(group)
-        width = self._width(group, narrowest, FINISH_THREADS)
-        heuristics = FinishHeuristics(threads=FINISH_THREADS, parts=(FinishPart(block_x=0, ahead=ahead, group=group),))
-        parameters = (
-            *self._parameters([group]),
-            call_parameter("splits", self.splits, "partial results of each, combined in a fixed order"),
-            call_parameter("block_width", width, "results per block"),
-        )
+        return self.launch_together([CallGroup(group=group, splits=self.splits, narrowest=narrowest, needed=needed)])
+
+    def launch_together(self, groups: Sequence[CallGroup]) -> LaunchSpec:
+        """The same for several; all but the last are always needed."""
+        suffixes = [f"_{number}" for number in range(len(groups))] if len(groups) > 1 else [""]
+        parts, told, blocks = list[FinishPart](), list[KernelParameter](), list[Formula]()
+        for each, suffix in zip(groups, suffixes, strict=True):
+            width = self._width(each.group, each.narrowest, FINISH_THREADS)
+            parts.append(FinishPart(block_x=0, ahead=self.ahead(each.group), group=each.group, suffix=suffix))
+            told += [
+                call_parameter(f"splits{suffix}", each.splits, "partial results of each, combined in a fixed order"),
+                call_parameter(f"block_width{suffix}", width, "results per block"),
+            ]
+            blocks.append(product([each.needed, ("ceil_div", self.domain.points(each.group.kept), width)]))
+        heuristics = FinishHeuristics(threads=FINISH_THREADS, parts=tuple(parts))
+        parameters = (*self._parameters([each.group for each in groups]), *told)
         kernel = self.kernel(
             "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1,
             sizes=KnownSizes(help=False),
         )  # fmt: skip
-        blocks = product([needed, ("ceil_div", self.domain.points(group.kept), width)])
-        return LaunchSpec(kernel=kernel, grid=(simplified(blocks), 1, 1), block=(FINISH_THREADS, 1, 1), overlaps=True)
+        grid = (simplified(total(blocks)), 1, 1)
+        return LaunchSpec(kernel=kernel, grid=grid, block=(FINISH_THREADS, 1, 1), overlaps=True)
 
     def _width(self, group: FinishGroup, narrowest: Formula, most: int) -> Formula:
         """Results of a block: a multiple of ``narrowest``, ``most`` at most, where there are enough with as many blocks

@@ -21,7 +21,14 @@ from dataclasses import dataclass, replace
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.domain import Access
-from fusebuild.kernels.common.finish import NARROWEST, Finisher, FinishGroup, partial_dtype, partial_parameters
+from fusebuild.kernels.common.finish import (
+    NARROWEST,
+    CallGroup,
+    Finisher,
+    FinishGroup,
+    partial_dtype,
+    partial_parameters,
+)
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.registers import Registers, resident_blocks
@@ -208,10 +215,7 @@ class Tiled(Planner):
         )
         shared_bytes = self._shared_bytes(choice)
         variant = self.variant(way, choice, guard, kernel, blocks, (BLOCK, 1, 1), shared_bytes=shared_bytes)
-        finishes = [self._finish((), blocks)]
-        if self.parts.outer:
-            finishes.append(self._finish(self.parts.outer, parts))
-        launches = (*variant.launches, *(launch for own in finishes for launch in own))
+        launches = (*variant.launches, *self._finishes(blocks, parts))
         return replace(variant, launches=launches, scratch=tuple(self._scratch(blocks, parts)))
 
     @property
@@ -253,13 +257,21 @@ class Tiled(Planner):
         several: Formula = ("floor_div", product([depth, self.columns]), ELEMENTS_OF_PART)
         return ("max", 1, ("min", ("floor_div", warps, ("max", 1, outers)), several))
 
-    def _finish(self, kept: Axes, splits: Formula) -> Iterator[LaunchSpec]:
-        """The launch that combines the partial results of the reductions that keep these axes of rows."""
+    def _finishes(self, blocks: Formula, parts: Formula) -> Iterator[LaunchSpec]:
+        """The launch that combines the partial results: those of ``blocks``, and of outer indices those of their
+        ``parts``, where there are several."""
+        groups = [*self._partials((), blocks, 1)]
+        if self.parts.outer:
+            groups += self._partials(self.parts.outer, parts, ("gt", parts, 1))
+        if groups:
+            yield Finisher.of(self, reduced=self._reduced, index="int64_t", splits=blocks).launch_together(groups)
+
+    def _partials(self, kept: Axes, splits: Formula, needed: Formula) -> Iterator[CallGroup]:
+        """Those of the reductions that keep these axes of rows."""
         own = tuple(index for index in self.parts.down if self.parts.kept[index] == kept)
         if own:
             group = FinishGroup(reductions=own, kept=(*kept, *self.parts.columns))
-            finisher = Finisher.of(self, reduced=self._reduced, index="int64_t", splits=splits)
-            yield finisher.launch_at_call(group, NARROWEST, needed=("gt", splits, 1) if kept else 1)
+            yield CallGroup(group=group, splits=splits, narrowest=NARROWEST, needed=needed)
 
     def _scratch(self, blocks: Formula, parts: Formula) -> Iterator[Formula]:
         for index in self.parts.down:
