@@ -134,7 +134,13 @@ class Finisher(Planner):
         ]  # fmt: skip
         heuristics = FinishHeuristics(threads=threads, parts=tuple(parts))
         number = call_parameter("parts", self.splits, "blocks that left partial results")
-        told = [call_parameter("block_width", width, "results per block") for width in widths]
+        told = [
+            parameter for width in widths
+            for parameter in (
+                call_parameter("block_width", width, "results per block"),
+                call_parameter("block_height", ("floor_div", threads, width), "threads of each, at most"),
+            )
+        ]  # fmt: skip
         parameters = (*self._parameters(groups), number, *told)
         kernel = self.kernel(
             "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1,
