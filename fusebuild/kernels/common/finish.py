@@ -46,8 +46,8 @@ NARROWEST = 8
 """Results of a block at least: neighbours that share a sector of 32 bytes."""
 LEAST_HEIGHT = 4
 """Threads of a column at least where a block finishes several indices of it: it waits for memory less often."""
-AT_A_TIME = 4
-"""Blocks of those on a multiprocessor that run at a time, or soon after."""
+AT_A_TIME = 2
+"""Blocks of MANY_THREADS that a multiprocessor has registers for at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,15 +180,16 @@ class Finisher(Planner):
         """Results of a block: a multiple of ``narrowest``, ``most`` at most, where there are enough with as many blocks
         as fill the GPU."""
         results = self.domain.points(group.kept)
-        width = product([narrowest, _shares(results, 1)])
+        width = product([narrowest, _shares(results)])
         return simplified(("max", 1, ("min", results, width, most)))
 
     def _nested_width(self, group: FinishGroup, threads: int) -> Formula:
         """The same of a block that walks outer indices: few columns, so that it has all of their indices at once, while
         blocks are so few that they run at a time."""
         results, outers = (self.domain.points(axes) for axes in (group.kept, group.across))
-        wanted: Formula = ("min", product([NARROWEST, _shares(results, 1)]), ("floor_div", threads, ("max", 1, outers)))
-        width: Formula = ("max", product([NARROWEST, _shares(results, AT_A_TIME)]), wanted)
+        wanted: Formula = ("min", product([NARROWEST, _shares(results)]), ("floor_div", threads, ("max", 1, outers)))
+        running: Formula = ("ceil_div", results, ("mul", NARROWEST * AT_A_TIME, MULTIPROCESSORS))
+        width: Formula = ("max", product([NARROWEST, running]), wanted)
         return simplified(("max", 1, ("min", results, width, threads // LEAST_HEIGHT)))
 
     def ahead(self, group: FinishGroup) -> int:
@@ -243,9 +244,9 @@ class Finisher(Planner):
         return kernel_parameters(self.task, self.domain, arrays, tensors)
 
 
-def _shares(results: Formula, blocks: int) -> Formula:
-    """How many times NARROWEST of the ``results`` each of so many ``blocks`` of a multiprocessor has, at least 1."""
-    return ("max", 1, ("floor_div", results, ("mul", NARROWEST * blocks, MULTIPROCESSORS)))
+def _shares(results: Formula) -> Formula:
+    """How many times NARROWEST of the ``results`` a block on each multiprocessor has, at least 1."""
+    return ("max", 1, ("floor_div", results, ("mul", NARROWEST, MULTIPROCESSORS)))
 
 
 def _outers(scaled: FinishGroup, source: FinishGroup) -> int:
