@@ -215,7 +215,7 @@ class Rows:
                          *((INSIDE,) if body.spec.is_shifted else ())),
             loads=tuple(line for fid in vectors for line in loads(fid)),
             vector=(
-                *self._piece_loads(pieces),
+                *self.piece_loads(pieces),
                 *(self.still_load(fid) for fid in reads if fid not in moving),
                 *(body.statement(expr, coordinate) for expr in hoisted),
                 *(place(body, f"h{expr.outputs[0]}", position, self.start()(self.inner))
@@ -235,7 +235,7 @@ class Rows:
         """Those of them that are loaded once for each run that a vector has a part of."""
         return self.of_runs if self.cross and self.by_pieces else []
 
-    def _piece_loads(self, fids: Sequence[int]) -> Lines:
+    def piece_loads(self, fids: Sequence[int]) -> Lines:
         """The lines that make vectors of the inputs ``fids``, one of the :attr:`pieces` each."""
         if not fids:
             return ()

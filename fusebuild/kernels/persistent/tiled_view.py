@@ -17,8 +17,18 @@ from fusebuild.kernels.common.lambdas import foldings
 from fusebuild.kernels.common.rows import WARP
 from fusebuild.kernels.common.rows_view import Rows, crossing_rows, reduction_in_threads
 from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, reductions
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_named, join, make_view, statements_in
+from fusebuild.kernels.common.view import (
+    KernelView,
+    Lines,
+    Sweep,
+    is_named,
+    join,
+    lines_named,
+    make_view,
+    statements_in,
+)
 from fusebuild.kernels.persistent.alone_view import rows_alone
+from fusebuild.kernels.persistent.runs_view import rows_in_runs
 from fusebuild.kernels.persistent.tiled import TiledHeuristics
 from fusebuild.kernels.persistent.tiles_view import Tiles
 from fusebuild.kernels.persistent.view import Kept, row_levels
@@ -28,19 +38,21 @@ from fusebuild.ops.table import Kind, op_of
 def inner_tiled(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, TiledHeuristics)
-    rows = crossing_rows(spec)
+    rows = rows_in_runs(spec)
     looked_up = rows.inputs_looked_up()
     rows = replace(rows, widened=widened(rows, looked_up), row=replace(rows.row, divisor="size{}"))
     tiles, kept = _Tiles(rows, heuristics, looked_up), Kept(rows.body, heuristics.kept)
     setup, bases = rows.setup(spec.task.outputs, tiles.on_chip, tiles.elements())
+    sweeps = tuple(tiles.sweeps(kept))
+    divisors = lines_named(rows.divisors, statements_in(sweeps))
     return make_view(
         rows.body, rows.exprs,
         scalars=rows.body.scalar_statements(rows.exprs),
-        setup=setup, bases=(*bases, *tiles.rows()), sweeps=tuple(tiles.sweeps(kept)),
+        setup=setup, bases=(*bases, *tiles.rows(), *rows.run_loads()), sweeps=sweeps,
         epilogue=Sweep(
             stores=tiles.results(),
             arrays=(*tiles.arrays(), *kept.arrays()),
-            coordinates=(*rows.divisors, *near_divisors(rows, setup), *tiles.groups(), *tiles.declarations()),
+            coordinates=(*divisors, *rows.run(), *near_divisors(rows, setup), *tiles.groups(), *tiles.declarations()),
         ),
         next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()),
         extents=rows.extents,
@@ -122,11 +134,11 @@ def untiled(spec: KernelSpec, heuristics: TiledHeuristics) -> UntiledRows:
 
 
 def widened(rows: Rows, looked_up: Set[int]) -> frozenset[int]:
-    """The inputs of the columns that threads read by vectors alone, none of which are ``looked_up``, and take as floats
-    alone."""
+    """The inputs of the columns that threads read by vectors or by pieces alone, none of which are ``looked_up``, and
+    take as floats alone."""
     narrow = [fid for fid in rows.reads if rows.body.value(fid).dtype.is_reduced_precision and fid not in looked_up]
-    vectors = [fid for fid in narrow if rows.has_columns(fid) and rows.body.is_vector(fid)]
-    return frozenset(fid for fid in vectors if _taken_as(rows, fid) == {DType.FLOAT})
+    along = [fid for fid in narrow if (rows.has_columns(fid) and rows.body.is_vector(fid)) or fid in rows.pieces]
+    return frozenset(fid for fid in along if _taken_as(rows, fid) == {DType.FLOAT})
 
 
 def _taken_as(rows: Rows, fid: int) -> set[DType]:

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "fusebuild/divisor.cuh"
 #include "fusebuild/vec.cuh"
 
 namespace fusebuild {
@@ -70,5 +71,62 @@ FUSEBUILD_DEVICE void fill_from(Packed<T, N>& values, Index from, T value) {
     values = pack(each);
   }
 }
+
+// What two pieces that follow each other have.
+template <typename T>
+struct TwoPieces {
+  T before, after;
+};
+
+// The vector of which the first `left` elements are of the piece before, and the others of that after.
+template <int N, typename T, typename Index>
+FUSEBUILD_DEVICE Vec<T, N> vector_of(const TwoPieces<T>& pieces, Index left) {
+  Vec<T, N> values;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k) values[k] = k < left ? pieces.before : pieces.after;
+  return values;
+}
+
+// The pieces of so many elements, `size`, that a thread's neighbouring elements of a row are of, from column
+// `start` on, up to `count` for each thread of a row. Where those are parts of two pieces at most, the thread
+// loads what two pieces have once for all of its elements.
+template <typename Index>
+class RunPieces {
+ public:
+  FUSEBUILD_DEVICE RunPieces(Index start, Index columns, int count, int64_t size)
+      : start_(start), are_two_(size >= count || size >= columns), by_(are_two_ ? 1 : size) {
+    first_ = start / QuickDivisor(size);
+    left_ = (first_ + 1) * static_cast<Index>(size) - start;
+  }
+
+  FUSEBUILD_DEVICE bool are_two() const { return are_two_; }
+
+  // How many elements from the thread's `at`-th on are of the first of two.
+  FUSEBUILD_DEVICE Index left(Index at) const { return left_ - at; }
+
+  // What two have of which `held` elements of the thread are: load(piece) for each.
+  template <typename Load>
+  FUSEBUILD_DEVICE auto load(int held, const Load& load) const {
+    TwoPieces<decltype(load(start_))> own = {};
+    if (are_two_ && held > 0) own = {load(first_), load(left_ < held ? first_ + 1 : first_)};
+    return own;
+  }
+
+  // Calls visit(k, piece) for the first `present` of N elements from the thread's `at`-th on, if those are of
+  // more.
+  template <int N, typename Visit>
+  FUSEBUILD_DEVICE void each(Index at, int present, const Visit& visit) const {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) {
+      if (k >= present) break;
+      visit(k, (start_ + at + k) / by_);
+    }
+  }
+
+ private:
+  Index start_, first_, left_;
+  bool are_two_;
+  Divisor by_;
+};
 
 }  // namespace fusebuild
