@@ -67,6 +67,10 @@ NARROW = 7
 """Elements of the longest row that a thread has alone, in straight lines for each length: tests for its end, and
 whether others share the row, would be most of its work."""
 
+APART = 3
+"""Doublings of a row's threads up to which rows that a warp takes together are as far apart as their banks ask for.
+Longer rows lie beside each other: two of a warp meet in some banks, which takes less than to give each a warp."""
+
 TILE_BYTES = 16 * 1024
 """Shared memory of a tile, where rows are short enough: several blocks share a multiprocessor, some of which wait for
 memory while others compute."""
@@ -156,17 +160,13 @@ class Tiled(TilesWay):
     def _steps(self, choice: TiledChoice) -> list[tuple[int, int, int]]:
         """``(elements of a row, doublings, rows)``: beyond so many elements, so many more doublings of the threads of a
         row, and so many rows that a block's threads walk at least where there are many. Rows that a warp takes together
-        are as far apart as their banks ask for, which takes too many of long rows: those have a warp each."""
-        warps, most, apart = choice.threads // WARP, self._most(choice.held), WARP * self._per_word
-        last = max(
-            [step for step in range(1, 4) if self._tile_bytes(apart, most << step) <= WIDEST_TILE_BYTES], default=0
-        )
-        rows = [max(apart, choice.threads >> step) for step in range(last + 1)]
-        return [
-            (0, 0, rows[0]),
-            *((most << step, 1, rows[step + 1] - rows[step]) for step in range(last)),
-            (most << last, WARP.bit_length() - 1 - last, warps - rows[last]),
-        ]
+        are as far apart as their banks ask for, but for long ones, of which that would be too many."""
+        most, apart = self._most(choice.held), WARP * self._per_word
+        doublings = range(WARP.bit_length())
+        fit = [step <= APART and self._tile_bytes(apart, most << step) <= WIDEST_TILE_BYTES for step in doublings]
+        rows = [max(apart * fit[step], choice.threads >> step) for step in doublings]
+        longer = ((most << step, 1, rows[step + 1] - rows[step]) for step in doublings[:-1])
+        return [(0, 0, rows[0]), *longer]
 
     def _tile_bytes(self, rows: int, columns: int) -> int:
         return rows * columns * self.bytes_of(self.tiles)
