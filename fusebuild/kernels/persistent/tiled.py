@@ -240,9 +240,8 @@ class Tiled(TilesWay):
         return tuple(fid for fid in changing if fid not in self._loaded)
 
     def _alone(self, choice: TiledChoice) -> Alone:
-        """How rows of one element are taken: out of tiles, unless those are all that there is."""
-        others = {*self.domain.accesses} - {*self.domain.flat, *self.resident}
-        most = alone.MOST_ROWS if others and self.domain.kept and self._shortest == 1 else 0
+        """How rows of one element are taken, if there are such."""
+        most = alone.MOST_ROWS if self.domain.kept and self._shortest == 1 else 0
         return Alone(rows=self.rows, columns=self.columns, most=most, threads=choice.threads, blocks=choice.min_blocks)
 
     def _untiled(self, choice: TiledChoice) -> Untiled:
