@@ -293,7 +293,7 @@ class Tiled(TilesWay):
 
     def _check(self, choice: TiledChoice) -> None:
         choice.require_power_of_two("threads", WARP, MAX_THREADS)
-        choice.require_power_of_two("held", 1, 64)
+        choice.require_power_of_two("held", 1, HELD)
         choice.require_block("threads", choice.threads)
         choice.require_blocks("min_blocks", choice.threads, self.target.threads_per_multiprocessor)
         most = max(choice.tile_bytes, self._least_tile(choice.threads, choice.held))

@@ -35,6 +35,23 @@ class Divisor {
   uint32_t multiplier_;
 };
 
+// The same for integers of which none times the divisor is 2^21 or more: a multiplication and a shift of 32
+// bits, and the multiplications of neighbouring integers are one and additions.
+class SmallDivisor {
+ public:
+  FUSEBUILD_DEVICE explicit SmallDivisor(int64_t divisor)
+      : multiplier_((uint32_t(1) << kShift) / static_cast<uint32_t>(divisor) + 1) {}
+
+  FUSEBUILD_DEVICE friend int operator/(int number, const SmallDivisor& by) {
+    return static_cast<int>(static_cast<uint32_t>(number) * by.multiplier_ >> kShift);
+  }
+
+ private:
+  static constexpr int kShift = 21;
+
+  uint32_t multiplier_;
+};
+
 // The same where few integers are divided: it is made in a few instructions, of 32 bits each, and divides in
 // one more.
 class QuickDivisor {

@@ -94,8 +94,8 @@ template <typename Index>
 class RunPieces {
  public:
   FUSEBUILD_DEVICE RunPieces(Index start, Index columns, int count, int64_t size)
-      : start_(start), are_two_(size >= count || size >= columns), by_(are_two_ ? 1 : size) {
-    first_ = start / QuickDivisor(size);
+      : start_(start), are_two_(size >= count || size >= columns), by_(size) {
+    first_ = start / by_;
     left_ = (first_ + 1) * static_cast<Index>(size) - start;
   }
 
@@ -126,7 +126,7 @@ class RunPieces {
  private:
   Index start_, first_, left_;
   bool are_two_;
-  Divisor by_;
+  SmallDivisor by_;
 };
 
 }  // namespace fusebuild
