@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -29,6 +30,14 @@ def test_quotients_and_remainders_are_exact(divisor: int, numbers: list[int]) ->
         library("divisor").run(kernel, (1,), (128,), out, rest, given_numbers, len(given_numbers), divisor)
         assert out.tolist() == [each // divisor for each in given_numbers.tolist()]
         assert rest.tolist() == [each % divisor for each in given_numbers.tolist()]
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3, 5, 7, 63, 64, 65, 413, 1023, 1024, 1087, 1088])
+def test_small_quotients_are_exact(divisor: int) -> None:
+    numbers = torch.arange(1089)
+    out = torch.full_like(numbers, -1)
+    library("divisor").run("small_quotients", (9,), (128,), out, numbers, len(numbers), divisor)
+    assert out.tolist() == [each // divisor for each in numbers.tolist()]
 
 
 @settings(max_examples=100, deadline=None)

@@ -43,12 +43,12 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
     rows = replace(rows, widened=widened(rows, looked_up), row=replace(rows.row, divisor="size{}"))
     tiles, kept = _Tiles(rows, heuristics, looked_up), Kept(rows.body, heuristics.kept)
     setup, bases = rows.setup(spec.task.outputs, tiles.on_chip, tiles.elements())
-    sweeps = tuple(tiles.sweeps(kept))
-    divisors = lines_named(rows.divisors, statements_in(sweeps))
+    sweeps, runs = tuple(tiles.sweeps(kept)), rows.run_loads()
+    divisors = lines_named(rows.divisors, statements_in((sweeps, runs)))
     return make_view(
         rows.body, rows.exprs,
         scalars=rows.body.scalar_statements(rows.exprs),
-        setup=setup, bases=(*bases, *tiles.rows(), *rows.run_loads()), sweeps=sweeps,
+        setup=setup, bases=(*bases, *tiles.rows(), *runs), sweeps=sweeps,
         epilogue=Sweep(
             stores=tiles.results(),
             arrays=(*tiles.arrays(), *kept.arrays()),

@@ -69,15 +69,15 @@ def text(variant: VariantSpec) -> str:
 @pytest.mark.parametrize(
     ("inputs", "body", "outputs", "extents", "rows"),
     [
-        ({"x": "float[M, N]"}, "y = x - max(x, dims=[1], keepdim=True)", {"y": "float"}, "", 0),
-        ({"x": "float[M, N]", "w": "float[N]"}, "y = x * w - max(x, dims=[1], keepdim=True)", {"y": "float"}, "", 0),
+        ({"x": "float[M, N]"}, "y = x - max(x, dims=[1], keepdim=True)", {"y": "float"}, "", 8),
+        ({"x": "float[M, N]", "w": "float[N]"}, "y = x * w - max(x, dims=[1], keepdim=True)", {"y": "float"}, "", 8),
         ({"x": "float[M, N]"}, "m = max(x, dims=[1], keepdim=True)\ny = x - m", {"y": "float", "m": "float"}, "", 8),
         ({"x": "float[M, N]"}, "m = max(x, dims=[1], keepdim=True)\ny = x - m", {"y": "float", "m": "float"},
          "N: {min: 2}", 0),
         (INPUTS, BODY, OUTPUTS, "", 8),
     ],
 )  # fmt: skip
-def test_threads_have_rows_to_themselves_where_more_than_tiles_is_read_or_written(
+def test_threads_have_rows_to_themselves_where_some_have_one_element(
     inputs: dict[str, str], body: str, outputs: dict[str, str], extents: str, rows: int
 ) -> None:
     variant = tiled(inputs, body, outputs, extents)

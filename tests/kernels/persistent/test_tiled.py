@@ -47,7 +47,21 @@ def kernel_sizes(variant: VariantSpec, **sizes: int) -> tuple[int, int, int, int
 
 @pytest.mark.parametrize(
     ("columns", "threads"),
-    [(1, 1), (34, 1), (35, 2), (68, 2), (69, 4), (136, 4), (137, 8), (272, 8), (273, 32), (1001, 32), (1088, 32)],
+    [
+        (1, 1),
+        (34, 1),
+        (35, 2),
+        (68, 2),
+        (69, 4),
+        (136, 4),
+        (137, 8),
+        (272, 8),
+        (273, 16),
+        (544, 16),
+        (545, 32),
+        (1001, 32),
+        (1088, 32),
+    ],
 )
 def test_as_many_threads_share_a_row_as_hold_it(columns: int, threads: int) -> None:
     variant = tiled(norm())
@@ -86,11 +100,9 @@ def without_tiles(rows: int, columns: int) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("rows", "columns", "threads"),
     [
-        (1, 1, 1),
         (1000, 2, 2),
         (1000, 9, 16),
         (1000, 31, 32),
-        (512 * 132, 1, 1),
         (512 * 132, 4, 2),  # twice as many threads would take more than two turns
         (6 * 128 * 132 // 8, 127, 16),
         (6 * 128 * 132 // 8 + 1, 127, 8),
