@@ -54,7 +54,7 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
             arrays=(*tiles.arrays(), *kept.arrays()),
             coordinates=(*divisors, *rows.run(), *near_divisors(rows, setup), *tiles.groups(), *tiles.declarations()),
         ),
-        next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()),
+        next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()), ahead=Sweep(loads=tiles.held()),
         extents=rows.extents,
         untiled=untiled(spec, heuristics), alone=rows_alone(spec, heuristics),
     )  # fmt: skip
@@ -254,22 +254,32 @@ class _Tiles(Tiles):
         """What a thread holds of its row."""
         return tuple(f"fb::Vec<{self._rows.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in self.heuristics.cached)
 
+    def held(self) -> Lines:
+        """What takes that from the tile, all of it before the first is needed."""
+        return tuple(f"c{fid}[c] = {self._held(fid)};" for fid in self.heuristics.cached)
+
+    def _held(self, fid: int) -> str:
+        load = "load_to_widen" if fid in self._rows.widened else "load_present"
+        return self._present(fid, load)
+
     def loader(self) -> Callable[[int], Lines]:
-        """The lines that put the current elements of an input into ``v<fid>``: what a thread holds is read by the first
-        sweep that needs it."""
-        held = set[int]()
+        """The lines that put the current elements of an input into ``v<fid>``: what a thread holds is widened by the
+        first sweep that needs it."""
+        wide = set[int]()
 
         def lines(fid: int) -> Lines:
-            if fid in held:
-                return (self._rows.vector(fid, f"c{fid}[c]"),)
-            source = f"fb::load_present<{self._rows.c_type(fid)}, kVec>(r{fid} + {self._column(fid)}, present)"
-            load = self._rows.vector(fid, source)
             if fid not in self.heuristics.cached:
-                return (load,)
-            held.add(fid)
-            return (load, f"c{fid}[c] = v{fid};")
+                return (self._rows.vector(fid, self._present(fid, "load_present")),)
+            is_narrow = fid in self._rows.widened and fid not in wide
+            wide.add(fid)
+            widen = (f"fb::widen<{self._body.c_type(fid)}>(c{fid}[c]);",) if is_narrow else ()
+            return (*widen, self._rows.vector(fid, f"c{fid}[c]"))
 
         return lines
+
+    def _present(self, fid: int, load: str) -> str:
+        """The current elements of an input in shared memory, as threads take them with ``load``."""
+        return f"fb::{load}<{self._rows.c_type(fid)}, kVec>(r{fid} + {self._column(fid)}, present)"
 
     def _column(self, fid: int) -> str:
         return "col" if fid in self.on_chip else self._body.offset(fid, [self._rows.column])

@@ -211,6 +211,29 @@ FUSEBUILD_DEVICE Vec<Wide, N> load_present(const T* address, int present) {
   return values;
 }
 
+// The same as they lie there, in the places of what widen makes of them: threads do not wait for them yet.
+template <typename Wide, int N, typename T>
+FUSEBUILD_DEVICE Vec<Wide, N> load_to_widen(const T* address, int present) {
+  static_assert(sizeof(T) <= sizeof(Wide), "a wide element has room for one that is not");
+  Vec<Wide, N> values = {};
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k) {
+    if (k >= present) break;
+    memcpy(&values[k], address + k, sizeof(T));
+  }
+  return values;
+}
+
+template <typename T, typename Wide, int N>
+FUSEBUILD_DEVICE void widen(Vec<Wide, N>& values) {
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k) {
+    T narrow;
+    memcpy(&narrow, &values[k], sizeof(T));
+    values[k] = cast<Wide>(narrow);
+  }
+}
+
 template <typename T, int N>
 FUSEBUILD_DEVICE void store_present(T* address, const Vec<T, N>& values, int present) {
   FUSEBUILD_UNROLL
