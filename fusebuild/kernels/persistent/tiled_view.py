@@ -52,7 +52,8 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
         epilogue=Sweep(
             stores=tiles.results(),
             arrays=(*tiles.arrays(), *kept.arrays()),
-            coordinates=(*divisors, *rows.run(), *near_divisors(rows, setup), *tiles.groups(), *tiles.declarations()),
+            coordinates=(*tiles.groups(), *tiles.declarations()),
+            row=(*divisors, *rows.run(), *near_divisors(rows, setup)),
         ),
         next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()), ahead=Sweep(loads=tiles.held()),
         extents=rows.extents,
