@@ -10,10 +10,6 @@ from fusebuild.kernels.common.registers import Registers
 IN_REGISTERS = Registers(most=128, base=16, before_sm_90=8)
 """Rows in registers. With more than ``most``, too few blocks hide each other's waits."""
 
-SHORT_ROWS = Registers(most=48, base=12, per_axis=16, costly=16, before_sm_90=8, from_sm_100=8)
-"""Rows in registers that threads of a warp share, where what the last sweep reads besides is at hand, too. Kernels that
-take more than ``most`` are promised no blocks."""
-
 LAST_SWEEP = Registers(most=128, base=24)
 """The last sweep over such rows, where what it stores, the row's own values and its addresses are counted apart."""
 

@@ -16,11 +16,8 @@ from dataclasses import dataclass, replace
 
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, total
 from fusebuild.kernels.common.choice import Choice, decide
-from fusebuild.kernels.common.registers import resident_blocks
 from fusebuild.kernels.common.rows import WARP, RowThreads, next_power_of_two
 from fusebuild.kernels.common.spec import KnownSizes, VariantSpec, fits_int32, formula_parameter, kernel_parameters
-from fusebuild.kernels.common.sweeps import column_inputs, costly_values
-from fusebuild.kernels.persistent.budgets import SHORT_ROWS
 from fusebuild.kernels.persistent.registers import SHORT, InRegisters, WholeVectors
 from fusebuild.kernels.persistent.way import PersistentHeuristics, Way
 
@@ -29,9 +26,6 @@ BLOCK = 128
 
 HELD = 4
 """Vectors of a row that a thread has at most."""
-
-FEWEST_BLOCKS = 2
-"""Blocks that a multiprocessor shall have registers for, whatever a kernel takes."""
 
 HELD_ELEMENTS = 16
 """Elements of a row that a thread has at most that takes them one by one."""
@@ -149,20 +143,7 @@ class ShortRows(InRegisters):
         held = min(HELD if self.vec > 1 else HELD_ELEMENTS, WholeVectors.of(self).most_chunks)
         while held > 1 and self.kept and not self._kept(held):
             held //= 2
-        return ShortRowsChoice(threads=BLOCK, held=held, min_blocks=self._blocks(held))
-
-    def _blocks(self, held: int) -> int:
-        """The blocks that a multiprocessor has registers for: where rows are somewhat more than run at a time, the last
-        ones take as long as all others."""
-        domain = self.domain
-        beside = [fid for fid in column_inputs(self.task, domain) if fid not in self.cached]
-        words = (held * self.vector_bytes(self.cached) + self.vector_bytes(beside)) // 4
-        words += SHORT_ROWS.per_axis * (len(domain.kept) + len(domain.reduced) - 2)
-        words += SHORT_ROWS.costly if costly_values(self.task, domain, domain.reduced) else 0
-        registers = -(-SHORT_ROWS.on(self.target, at_hand=words) // 8) * 8
-        if self.vec == 1 or registers > SHORT_ROWS.most:
-            return FEWEST_BLOCKS
-        return resident_blocks(self.target, BLOCK, registers, self.target.threads_per_multiprocessor // BLOCK)
+        return ShortRowsChoice(threads=BLOCK, held=held, min_blocks=2)
 
     def _check(self, choice: ShortRowsChoice) -> None:
         choice.require_power_of_two("threads", WARP, 1024)
