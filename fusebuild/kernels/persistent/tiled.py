@@ -200,11 +200,15 @@ class Tiled(TilesWay):
         groups = formula_parameter(
             "tile_groups", self._tile_groups(tile_rows), "groups that a tile has rows of, at most"
         )
+        alone_rows = formula_parameter(
+            "alone_rows", simplified(single.rows_of_thread), "rows of one element that a thread has to itself, or 0"
+        )
         own = [
             formula_parameter("without_tile", few.threads_of_row, "threads that a row without a tile has, or 0"),
             formula_parameter("row_shift", self._row_shift(choice), "2 to it threads share a row"),
             formula_parameter("tile_rows", tile_rows, "rows of a tile"),
             *((groups,) if self.of_groups else ()),
+            *((alone_rows,) if single.most else ()),
         ]
         kernel = self.kernel(
             self.TEMPLATE,
@@ -242,7 +246,10 @@ class Tiled(TilesWay):
     def _alone(self, choice: TiledChoice) -> Alone:
         """How rows of one element are taken, if there are such."""
         most = alone.MOST_ROWS if self.domain.kept and self._shortest == 1 else 0
-        return Alone(rows=self.rows, columns=self.columns, most=most, threads=choice.threads, blocks=choice.min_blocks)
+        return Alone(
+            rows=self.rows, columns=self.columns, most=most, threads=choice.threads, blocks=choice.min_blocks,
+            have_all={*self.domain.accesses} <= {*self.domain.flat, *self.resident},
+        )  # fmt: skip
 
     def _untiled(self, choice: TiledChoice) -> Untiled:
         words = sum(map(self._words, (*self._loaded, *self._singly, *self.kept)))
