@@ -82,7 +82,7 @@ def test_threads_have_rows_to_themselves_where_some_have_one_element(
 ) -> None:
     variant = tiled(inputs, body, outputs, extents)
     assert alone(variant) == rows
-    assert ("if (columns == 1)" in text(variant)) == (rows > 0)
+    assert ("if (alone_rows > 0)" in text(variant)) == (rows > 0)
 
 
 @pytest.mark.parametrize("rows", [1, 127, 128, 129, 1 << 16, 1 << 18, 1 << 20, 10**7])
@@ -95,9 +95,31 @@ def test_blocks_take_all_rows_and_are_as_many_as_run_at_a_time_before_threads_ha
     assert of_block == 128 or blocks >= at_a_time
 
 
+@pytest.mark.parametrize(("rows", "have_all", "is_alone"), [
+    (1000, True, True), (10**7, True, False), (1000, False, True), (10**7, False, True),
+])  # fmt: skip
+def test_many_rows_are_in_tiles_that_have_all_of_them(rows: int, have_all: bool, is_alone: bool) -> None:
+    outputs = {"y": "float"} if have_all else {"y": "float", "m": "float"}
+    variant = tiled({"x": "float[M, N]"}, "m = max(x, dims=[1], keepdim=True)\ny = x - m", outputs)
+    formulas = {p.name: p.arg.formula for p in variant.launches[0].kernel.parameters if isinstance(p.arg, FormulaArg)}
+    own = evaluate(formulas["alone_rows"], {"M": rows, "N": 1, MULTIPROCESSORS: 132})
+    of_block, blocks = rows_and_blocks(variant, M=rows, N=1)
+    assert (own > 0) == is_alone
+    assert of_block == 128 * own or not is_alone
+    assert blocks == -(-rows // of_block)
+
+
+def test_a_thread_takes_what_channels_of_its_run_have_before_the_row_is_reduced() -> None:
+    source = text(tiled(CHANNELS, CHANNELS_BODY, CHANNELS_OUTPUTS))
+    tiles = source[source.index("fb::copy_flat") :]
+    assert tiles.index("const auto run1 = pieces.load(held, load1);") < tiles.index("fb::Max::identity")
+    assert "fb::vector_of<kVec>(run1, pieces.left(col - first))" in tiles
+    assert "pieces" not in text(tiled({"x": "float[M, N]"}, "y = x - max(x, dims=[1], keepdim=True)", {"y": "float"}))
+
+
 def test_all_rows_of_a_thread_are_loaded_before_the_first_is_computed_and_sizes_are_known() -> None:
     source = text(tiled(INPUTS, BODY, OUTPUTS))
-    section = source[source.index("if (columns == 1)") : source.index("if (without_tile > 0)")]
+    section = source[source.index("if (alone_rows > 0)") : source.index("if (without_tile > 0)")]
     first, second = section.split("for (int u = 0; u < kRows; ++u) {")[1:]
     for fid in range(4):
         assert re.search(rf"\bT{fid}\b", first)
@@ -110,7 +132,7 @@ def test_all_rows_of_a_thread_are_loaded_before_the_first_is_computed_and_sizes_
 
 def test_what_channels_have_is_loaded_before_the_first_element_is_computed_with_tiles_or_without() -> None:
     source = text(tiled(CHANNELS, CHANNELS_BODY, CHANNELS_OUTPUTS))
-    single, few = source.index("if (columns == 1)"), source.index("if (without_tile > 0)")
+    single, few = source.index("if (alone_rows > 0)"), source.index("if (without_tile > 0)")
     rows_alone, untiled = source[single:few], source[few : source.index("fb::copy_flat")]
     assert rows_alone.count("e1[u] = r1[i2];") == untiled.count("e1[c] = r1[i2];") == 1
     assert rows_alone.count("= e1[u];") == untiled.count("= e1[c];") == 1
