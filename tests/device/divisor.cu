@@ -39,7 +39,8 @@ quick_quotients(int64_t* __restrict__ out, int64_t* __restrict__ rest, const int
 FUSEBUILD_ENTRY(quick_quotients)
 
 FUSEBUILD_KERNEL(128, 1)
-small_quotients(int64_t* __restrict__ out, const int64_t* __restrict__ numbers, int64_t count, int64_t divisor) {
+small_quotients(int64_t* __restrict__ out, const int64_t* __restrict__ numbers, int64_t count,
+                int64_t divisor) {
   const int64_t i = int64_t(fb::block_x()) * 128 + fb::thread_x();
   const fb::SmallDivisor by(divisor);
   if (i < count) out[i] = int(numbers[i]) / by;
