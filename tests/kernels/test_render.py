@@ -204,7 +204,7 @@ class TestEveryKernel:
             for text in (start, *(between.rpartition("return;")[2] for between in after[:-1])):
                 assert not after or not {"return", *pointers} & {*re.findall(r"\w+", text)}, kernel.name
             if after[1:]:
-                finishes = kernel.source.count("constexpr int kBlockX")
+                finishes = kernel.source.count("constexpr int kAhead")
                 assert ("reduction_finish" in kernel.name, len(after)) == (True, finishes)
 
     def test_lets_the_next_kernel_start_first_of_all(self, path: Path) -> None:

@@ -5,7 +5,8 @@ time, or eight, has few bytes on their way. Here each warp has **tiles** of its 
 aligned vectors from and to global memory, the next one while the warp works on the one at hand. As many threads share a
 row as it asks for, a power of two up to a warp, which is an argument of the kernel; each has the columns that are so
 many apart, and what is reduced down them accumulates in its registers. A thread that has a row for itself walks it in
-straight lines, one for each length.
+straight lines, one for each length. (H100, adaln's backward pass: 997697 samples of 27 x 1 285 -> 226 us, 30000 of
+100 x 5 88 -> 70; layernorm's, 3000001 x 7, 69 -> 61.)
 
 Rows are handed out in **pieces**. Where a sample's rows are few, a piece has those of many samples, and the threads
 that have all rows of one write what they add up to. Where they are many, samples are shared by parts, whose partial
