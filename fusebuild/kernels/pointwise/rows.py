@@ -5,6 +5,10 @@ axes behind it are the columns; a thread owns one vector of them, so that what r
 what follows from it alone is computed once, and an index is taken apart once. (nvFuser's pointwise scheduler breaks the
 domain in two at the same place, and unrolls its outer half.)
 
+What a row needs is on its way while the one before it is computed, and the first one before what repeats is: waiting
+for one thing after another is most of the time of a small call. Where an index says which rows to read, it comes one
+turn earlier.
+
 A block's threads lie along columns, along rows, and along what is before them. How many lie where, and how many rows
 one has, are formulas of the sizes of a call: a kernel is as good for few long rows as for many short ones.
 """
@@ -24,7 +28,7 @@ from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers, resident_blocks
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import KernelParameter, VariantSpec, call_parameter, kernel_parameters
-from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_parameters
+from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_of, reciprocal_parameters
 from fusebuild.target.table import Target
 
 THREADS = 128
@@ -39,6 +43,8 @@ NEAR_BYTES = 4 * 1024
 """What repeats and is no more than this stays in L1 by itself: a thread that walks no rows is simpler, and faster."""
 VECTORS_OF_LINE = 8
 """Vectors of 16 bytes in a line of L2."""
+FOUND_ROWS = 2
+"""Rows in flight where an index says which ones they are: a load waits for another one then."""
 WAVES = 4
 """Blocks for each multiprocessor before threads get more than one row."""
 COLUMNS = Registers(base=30, per_source=8)
@@ -117,12 +123,12 @@ def rows_variant(planner: Planner, walked: int, width: Width) -> VariantSpec:
 class _Layout:
     """How the domain is shared out, by the sizes of a call: the powers of two of how many threads of a block lie along
     ``columns`` and along ``rows``, and of how many rows ``each`` of them has. What threads are left lie along what is
-    before the rows."""
+    before the rows. Tiles are counted along columns first, then along rows, then along what is before them."""
 
     columns: Formula
     rows: Formula
     each: Formula
-    blocks: Formula
+    tiles: tuple[Formula, ...]
 
     @classmethod
     def of(cls, domain: AxisDomain, walked: int, vec: int, choice: RowsChoice) -> Self:
@@ -139,23 +145,36 @@ class _Layout:
         along = _power(wide)
         room: Formula = ("floor_div", choice.threads, along)
         lines = room if walked == 0 else simplified(("min", room, _power(tall)))
-        tiles: list[Formula] = [
-            ("ceil_div", vectors, along),
-            ("ceil_div", extent, product([lines, _power(deep)])),
+        tiles: tuple[Formula, ...] = (
+            simplified(("ceil_div", vectors, along)),
+            simplified(("ceil_div", extent, product([lines, _power(deep)]))),
             ("ceil_div", domain.points(range(walked)), ("floor_div", room, lines)),
-        ]
+        )
         columns = _shift(wide)
         left: Formula = ("sub", threads, columns)
         return cls(
             columns=columns,
             rows=simplified(left if walked == 0 else ("min", left, _shift(tall))),
             each=_shift(deep),
-            blocks=simplified(product(tiles if walked else tiles[:2])),
+            tiles=tiles if walked else tiles[:2],
         )
+
+    @property
+    def blocks(self) -> Formula:
+        return simplified(product(self.tiles))
 
     def parameters(self) -> tuple[KernelParameter, ...]:
         """The numbers as a kernel is given them."""
+        counts = zip(("column_tiles", "row_tiles"), self.tiles[:-1], strict=False)
         return (
+            *(
+                parameter
+                for name, tiles in counts
+                for parameter in (
+                    call_parameter(name, tiles, "beside each other"),
+                    call_parameter(f"{name}_reciprocal", simplified(reciprocal_of(tiles)), f"reciprocal of {name}"),
+                )
+            ),
             call_parameter("column_shift", self.columns, "of the threads along columns"),
             call_parameter("row_shift", self.rows, "of those along rows"),
             call_parameter("each_shift", self.each, "of the rows of a thread"),
@@ -185,19 +204,24 @@ def _shift(rungs: Mapping[int, Formula]) -> Formula:
 def _propose(planner: Planner, walked: int, vec: int) -> RowsChoice:
     """128 threads a block; a row at a time, and as many blocks as their registers allow, which hide each other's
     loads."""
-    target, registers = planner.target, _registers(planner, walked, vec)
+    target = planner.target
+    finds_rows = any(access.position is not None for access in planner.domain.vector_sources)
+    unroll = FOUND_ROWS if finds_rows else 1
     most = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor)
-    blocks = resident_blocks(target, THREADS, registers, most // THREADS)
-    return RowsChoice(threads=THREADS, rows=ROWS, unroll=1, min_blocks=blocks)
+    blocks = resident_blocks(target, THREADS, _registers(planner, walked, vec, unroll), most // THREADS)
+    return RowsChoice(threads=THREADS, rows=ROWS, unroll=unroll, min_blocks=blocks)
 
 
-def _registers(planner: Planner, walked: int, vec: int) -> int:
-    """What a thread takes: vectors that it keeps, as floats at least, those in flight, and those that it stores."""
+def _registers(planner: Planner, walked: int, vec: int, unroll: int) -> int:
+    """What a thread takes: vectors that it keeps, as floats at least, those of ``unroll`` rows in flight, and those
+    that it stores."""
     domain, steady = planner.domain, steady_fids(planner.task, planner.domain, walked)
     others = [fid for fid in domain.accesses if fid not in steady]
     kept = sum(vec * max(4, planner.bytes_of([fid])) // 4 for fid in steady)
-    moved = sum(vec * planner.bytes_of([fid]) // 4 for fid in (*others, *domain.sources))
-    return kept + moved + COLUMNS.base + COLUMNS.per_source * len(domain.sources)
+    single = sum(-(-planner.bytes_of([fid]) // 4) for fid in others if domain.inner not in domain.accesses[fid].axes)
+    moving = [*(fid for fid in others if domain.inner in domain.accesses[fid].axes), *domain.sources]
+    moved = single + sum(vec * planner.bytes_of([fid]) // 4 for fid in moving)
+    return kept + moved * unroll + COLUMNS.base + COLUMNS.per_source * len(domain.sources)
 
 
 def check_rows(choice: RowsChoice, target: Target) -> None:

@@ -44,10 +44,17 @@ def _walking(spec: KernelSpec, places: Callable[[NarrowBody, Sequence[int], str]
     used = body.roots(steady.exprs, ())
     coordinate = body.along(*around)
     kept = Sweep(
-        arrays=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in made),
         loads=(
             *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, around)}]") for fid in single),
-            *(body.vector_load(fid, around) for fid in repeated),
+            *(
+                f"const fb::Packed<{body.c_type(fid)}, kVec> p{fid} = "
+                f"fb::load_packed<kVec>(T{fid} + {body.offset(fid, around)});"
+                for fid in repeated
+            ),
+        ),
+        vector=(
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid});" for fid in repeated),
+            *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in made),
         ),
         element=(
             *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in repeated if fid in used),
@@ -64,8 +71,7 @@ def _walking(spec: KernelSpec, places: Callable[[NarrowBody, Sequence[int], str]
         loads=tuple(f"j{fid}[u] = T{fid}[{body.offset(fid, every)}];" for fid in ahead),
     )
     own = elements(body, every, known=(*known, *ahead))
-    found = Sweep(loads=_found(body, ahead, own.loads), vector=_found(body, ahead, (*own.vector, *own.element)))
-    own = join(found, Sweep(element=tuple(taken)), own)
+    own = join(_found(body, ahead, own), Sweep(element=tuple(taken)), own)
     return make_view(
         body, exprs,
         setup=places(body, before.axes, walking_block(spec)),
@@ -76,9 +82,19 @@ def _walking(spec: KernelSpec, places: Callable[[NarrowBody, Sequence[int], str]
     )  # fmt: skip
 
 
-def _found(body: Body, ahead: Iterable[int], statements: Lines) -> Lines:
-    """The elements of tensors that were loaded ``ahead``, as far as ``statements`` name them."""
-    return tuple(f"const {body.c_type(fid)} t{fid} = j{fid}[u];" for fid in ahead if is_named(f"t{fid}", statements))
+def _found(body: Body, ahead: Iterable[int], own: Sweep) -> Sweep:
+    """The elements of tensors that were loaded ``ahead``, as far as the ``own`` statements of a row name them. What is
+    computed with them stays beside them: those of a later row are loaded before."""
+    used = [fid for fid in ahead if is_named(f"t{fid}", (*own.vector, *own.element))]
+    taken = [fid for fid in ahead if fid in used or is_named(f"t{fid}", own.loads)]
+    return Sweep(
+        arrays=tuple(f"{body.c_type(fid)} s{fid}[kUnroll];" for fid in used),
+        loads=(
+            *(f"const {body.c_type(fid)} t{fid} = j{fid}[u];" for fid in taken),
+            *(f"s{fid}[u] = t{fid};" for fid in used),
+        ),
+        vector=tuple(f"const {body.c_type(fid)} t{fid} = s{fid}[u];" for fid in used),
+    )
 
 
 def tiles(body: Body, before: Sequence[int], block: str) -> Lines:
@@ -89,9 +105,8 @@ def tiles(body: Body, before: Sequence[int], block: str) -> Lines:
     column_lines = (
         "const int across = int(column_shift), down = int(row_shift), tile_down = int(row_shift + each_shift);",
         "const int lane = fb::thread_x() & ((1 << across) - 1), line = fb::thread_x() >> across;",
-        "const Index column_tiles = ((columns + kVec - 1) / kVec + (1 << across) - 1) >> across;",
-        f"const Index tile = {block}, row_tile = tile / column_tiles;",
-        "const Index i = (((tile - row_tile * column_tiles) << across) + lane) * kVec;",
+        f"const fb::Divided tile = fb::divided({block}, Index(column_tiles), column_tiles_reciprocal);",
+        "const Index row_tile = tile.quotient, i = ((tile.remainder << across) + lane) * kVec;",
     )
     row_lines = (
         "const Index step = 1 << down, first_row = tile_row + (line & (step - 1));",
@@ -101,10 +116,10 @@ def tiles(body: Body, before: Sequence[int], block: str) -> Lines:
         return (*column_lines, "const Index tile_row = row_tile << tile_down;", *row_lines)
     return (
         *column_lines,
-        "const Index row_tiles = (rows + (1 << tile_down) - 1) >> tile_down, before_tile = row_tile / row_tiles;",
-        "const Index tile_row = (row_tile - before_tile * row_tiles) << tile_down;",
+        "const fb::Divided matrix = fb::divided(row_tile, Index(row_tiles), row_tiles_reciprocal);",
+        "const Index tile_row = matrix.remainder << tile_down;",
         f"const int outwards = {heuristics.threads.bit_length() - 1} - across - down;",
-        "const Index before = (before_tile << outwards) + (line >> down);",
+        "const Index before = (matrix.quotient << outwards) + (line >> down);",
         *row_lines,
     )
 

@@ -190,8 +190,8 @@ class TestLayout:
 class TestText:
     def test_what_repeats_is_loaded_before_the_rows(self) -> None:
         before, _, walk = text(BATCHED, B=8, S=4096, D=1024).partition("for (Index top")
-        assert "v1 = fb::load<kVec>(T1 + (before * Index(n2) + i));" in before
-        assert "v2 = fb::load<kVec>(T2 + i);" in before
+        assert "p1 = fb::load_packed<kVec>(T1 + (before * Index(n2) + i));" in before
+        assert "p2 = fb::load_packed<kVec>(T2 + i);" in before
         assert "T1" not in walk
         assert "p0[u] = fb::load_packed<kVec>(T0 + ((before * Index(n1) + row) * Index(n2) + i));" in walk
 
@@ -282,11 +282,30 @@ class TestText:
         assert evaluate(as_formula(found.arg.formula), sizes) == each
         assert evaluate(walks.launches[0].grid[0], sizes) == -(-3 * 10**6 * chunks // 128)
 
-    def test_positions_of_all_rows_in_flight_are_loaded_before_one_is_used(self) -> None:
-        walk = text(GATHERED, V=50304, B=16, S=2048, D=4096).partition("for (Index top")[2]
-        ids, _, rest = walk.partition("q3[u]")
-        assert "j2[u] = T2[" in ids
-        assert "T2[" not in rest
+    def test_all_that_a_first_row_needs_is_loaded_before_anything_is_computed(self) -> None:
+        task = whole({"x": "bfloat16[M, N]", "v": "float[N]"}, "y = x * rsqrt(v + 1.0)", {"y": "bfloat16"})
+        loads, _, rest = text(task, M=4096, N=4096).partition("v1 = fb::unpack(p1);")
+        assert "p1 = fb::load_packed<kVec>(T1" in loads
+        assert "p0[u] = fb::load_packed<kVec>(T0" in loads
+        assert loads.count("T0 +") == rest.count("T0 +") == 1
+
+    def test_the_next_row_is_on_its_way_while_one_is_computed(self) -> None:
+        walk = text(BIAS, M=4096, N=4096).partition("for (Index top")[2]
+        places = [walk.index(each) for each in ("fb::unpack(p0[u])", "if (next < end)", "p0[u] = ", "fb::store(T3")]
+        assert places == sorted(places)
+
+    def test_positions_come_a_turn_before_the_rows_that_they_name(self) -> None:
+        before, _, walk = text(GATHERED, V=50304, B=16, S=2048, D=4096).partition("for (Index top")
+        assert rows(GATHERED, V=50304, B=16, S=2048, D=4096).unroll == 2
+        assert before.index("j2[u] = T2[") < before.index("p1 = ") < before.index("q3[u] = ") < before.rindex("j2[u] = ")
+        assert walk.index("if (next < end)") < walk.index("q3[u] = ") < walk.index("if (later < end)")
+        assert walk.index("if (later < end)") < walk.index("j2[u] = T2[")
+
+    def test_a_position_that_a_row_is_computed_with_stays_beside_it(self) -> None:
+        inputs = {"table": "half[V, D]", "p": "half[S, D]", "ids": "int64[B, S]"}
+        body = "y = where(broadcast(ids == 0, [False, False, True]), 0.0, embedding(table, ids) + p)"
+        walk = text(whole(inputs, body, {"y": "half"}), V=50304, B=16, S=2048, D=4096).partition("for (Index top")[2]
+        assert walk.index("t2 = s2[u];") < walk.index("if (next < end)") < walk.index("s2[u] = t2;")
 
 
 class TestChoice:
