@@ -313,6 +313,9 @@ FUSEBUILD_DEVICE void forget_origin(const T*& address) {
   __builtin_assume(__isGlobal(address));  // or else it would be read as one of any memory
 }
 
+// The upper word of the product of two.
+FUSEBUILD_DEVICE uint32_t high_product(uint32_t a, uint32_t b) { return __umulhi(a, b); }
+
 FUSEBUILD_DEVICE int leading_zeros(uint32_t word) { return __clz(static_cast<int>(word)); }
 
 // A word shifted up by any number of places, at least 0: nothing is left of it by 32 or more.

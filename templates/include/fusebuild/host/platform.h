@@ -168,6 +168,11 @@ FUSEBUILD_DEVICE void wait_copies() {
 template <typename Word>
 FUSEBUILD_DEVICE void forget_origin(Word&) {}
 
+// The upper word of the product of two.
+FUSEBUILD_DEVICE uint32_t high_product(uint32_t a, uint32_t b) {
+  return static_cast<uint32_t>(uint64_t(a) * b >> 32);
+}
+
 FUSEBUILD_DEVICE int leading_zeros(uint32_t word) { return word == 0 ? 32 : __builtin_clz(word); }
 
 FUSEBUILD_DEVICE uint32_t shift_up(uint32_t word, int places) { return places < 32 ? word << places : 0; }
