@@ -28,3 +28,11 @@ count_on(int32_t* __restrict__ coordinates, const int32_t* __restrict__ steps,
   if (i < count) carries[i] = fb::count_on(coordinates[i], steps[i], sizes[i]);
 }
 FUSEBUILD_ENTRY(count_on)
+
+FUSEBUILD_KERNEL(128, 1)
+near_inside(const int64_t* __restrict__ indices, const int32_t* __restrict__ sizes, int64_t* __restrict__ out,
+            int64_t count) {
+  const int64_t i = int64_t(fb::block_x()) * 128 + fb::thread_x();
+  if (i < count) out[i] = fb::near_inside(indices[i], sizes[i]);
+}
+FUSEBUILD_ENTRY(near_inside)

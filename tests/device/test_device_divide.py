@@ -60,3 +60,13 @@ def test_counting_on_carries_where_an_axis_ends() -> None:
     places = cases[:, 0] + cases[:, 1]
     assert torch.equal(found.long(), places % cases[:, 2])
     assert torch.equal(carries.long(), places // cases[:, 2])
+
+
+def test_what_an_index_names_is_the_nearest_inside() -> None:
+    indices = [0, 1, 5, LARGEST - 1, LARGEST, 2**31, 2**32 - 1, 2**32, 2**32 + 3, 2**63 - 1, -1, -(2**31), -(2**63)]
+    cases = torch.tensor([(index, size) for index in indices for size in (0, 1, 2, 6, LARGEST)])
+    out = torch.full((len(cases),), -1)
+    library("divide").run(
+        "near_inside", (1,), (128,), cases[:, 0].contiguous(), cases[:, 1].int().contiguous(), out, len(cases)
+    )
+    assert torch.equal(out, torch.minimum(cases[:, 0], cases[:, 1] - 1).clamp(min=0))

@@ -444,9 +444,14 @@ class Body(Statements):
         if access.position is not None:
             index = self.operand(access.position.index, DType.INT64)
             stride = names[f"{access.pointer}_stride"]
-            inside = f"fb::inside({index}, {names[f'{access.pointer}_size']})"
+            inside = self._inside(index, names[f"{access.pointer}_size"])
             terms.append(inside if stride == "1" else f"{inside} * {stride}")
         return tuple(terms)
+
+    @staticmethod
+    def _inside(index: str, size: str) -> str:
+        """The element of a dim of so many that an ``index`` names."""
+        return f"fb::inside({index}, {size})"
 
     def bounded(self, fid: int, coordinate: Callable[[int], str], value: str, outside: str) -> str:
         """``value``, or ``outside`` where the coordinates lie beyond the bounds of ``fid``, or where an index reads a

@@ -42,10 +42,13 @@ def reciprocal_of(extent: Formula) -> Formula:
 
 
 def narrow_guard(task: Task, domain: AxisDomain) -> tuple[Formula, ...]:
-    """What holds where 32 bits are enough: for the domain, and for what is read beside its own place."""
-    beside = [access.tensor for access in domain.sources.values() if domain.lies_as_the_domain(access)]
+    """What holds where 32 bits are enough: for the domain, for what is read beside its own place, and for the number of
+    what an index names."""
+    sources = domain.sources.values()
+    beside = [access.tensor for access in sources if domain.lies_as_the_domain(access)]
     sizes = [product([*task.fusion.value(fid).tensor.shape]) for fid in beside]
-    return tuple(fits_int32(size) for size in dict.fromkeys([domain.points(domain.every), *sizes]))
+    named = [access.position.size for access in sources if access.position is not None]
+    return tuple(fits_int32(size) for size in dict.fromkeys([domain.points(domain.every), *sizes, *named]))
 
 
 class NarrowBody(Body):
@@ -100,6 +103,10 @@ class NarrowBody(Body):
         if not self.domain.lies_as_the_domain(access):
             return super().distance(fid, coordinate)
         return (f"({self.beside(access)} + {in_brackets(self.place)})",)
+
+    @staticmethod
+    def _inside(index: str, size: str) -> str:
+        return f"fb::near_inside({index}, Index({size}))"
 
     @staticmethod
     def beside(access: Access) -> str:

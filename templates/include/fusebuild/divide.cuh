@@ -30,6 +30,15 @@ FUSEBUILD_DEVICE int32_t count_on(int32_t& coordinate, int32_t step, int32_t siz
   return less < next ? 1 : 0;
 }
 
+// As inside(), of a dim with fewer than 2^31 elements: of the words of an `index` the upper one is looked at
+// once.
+FUSEBUILD_DEVICE int64_t near_inside(int64_t index, int32_t size) {
+  const int32_t upper = static_cast<int32_t>(index >> 32);
+  const uint32_t last = static_cast<uint32_t>(size > 0 ? size - 1 : 0);
+  const uint32_t wanted = upper == 0 ? static_cast<uint32_t>(index) : ~static_cast<uint32_t>(upper >> 31);
+  return wanted < last ? wanted : last;
+}
+
 // `bound`, or the nearest one that an index can be compared with.
 FUSEBUILD_DEVICE int32_t nearest_index(int64_t bound) {
   constexpr int64_t kMost = 0x7fffffff;
