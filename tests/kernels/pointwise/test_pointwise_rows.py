@@ -282,30 +282,34 @@ class TestText:
         assert evaluate(as_formula(found.arg.formula), sizes) == each
         assert evaluate(walks.launches[0].grid[0], sizes) == -(-3 * 10**6 * chunks // 128)
 
-    def test_all_that_a_first_row_needs_is_loaded_before_anything_is_computed(self) -> None:
-        task = whole({"x": "bfloat16[M, N]", "v": "float[N]"}, "y = x * rsqrt(v + 1.0)", {"y": "bfloat16"})
-        loads, _, rest = text(task, M=4096, N=4096).partition("v1 = fb::unpack(p1);")
-        assert "p1 = fb::load_packed<kVec>(T1" in loads
-        assert "p0[u] = fb::load_packed<kVec>(T0" in loads
-        assert loads.count("T0 +") == rest.count("T0 +") == 1
-
-    def test_the_next_row_is_on_its_way_while_one_is_computed(self) -> None:
-        walk = text(BIAS, M=4096, N=4096).partition("for (Index top")[2]
-        places = [walk.index(each) for each in ("fb::unpack(p0[u])", "if (next < end)", "p0[u] = ", "fb::store(T3")]
-        assert places == sorted(places)
+    def test_rows_are_loaded_where_they_are_computed(self) -> None:
+        before, _, walk = text(BIAS, M=4096, N=4096).partition("for (Index top")
+        assert "p0[u] = " not in before
+        assert walk.index("p0[u] = ") < walk.index("fb::unpack(p0[u])") < walk.index("top += ")
 
     def test_positions_come_a_turn_before_the_rows_that_they_name(self) -> None:
         before, _, walk = text(GATHERED, V=50304, B=16, S=2048, D=4096).partition("for (Index top")
-        assert rows(GATHERED, V=50304, B=16, S=2048, D=4096).unroll == 2
-        assert before.index("j2[u] = T2[") < before.index("p1 = ") < before.index("q3[u] = ") < before.rindex("j2[u] = ")
-        assert walk.index("if (next < end)") < walk.index("q3[u] = ") < walk.index("if (later < end)")
-        assert walk.index("if (later < end)") < walk.index("j2[u] = T2[")
+        places = [before.index(each) for each in ("j2[u] = T2[", "p1 = ", "q3[u] = ", "fb::unpack(p1)")]
+        assert places == sorted(places)
+        assert before.index("q3[u] = ") < before.rindex("j2[u] = T2[") < before.index("fb::unpack(p1)")
+        places = [walk.index(each) for each in ("fb::store(", "top += ", "q3[u] = ", "j2[u] = T2[")]
+        assert places == sorted(places)
+
+    def test_threads_that_wait_for_positions_have_one_row_for_longer(self) -> None:
+        sizes = {"B": 4032, "S": 1, "D": 320}
+        given = {**sizes, "V": 1, MULTIPROCESSORS: 132}
+        for task, rows_of_thread in ((GATHERED, 1), (whole({"x": "half[B, S, D]", "p": "half[S, D]"}, "y = x + p",
+                                                           {"y": "half"}), 2)):  # fmt: skip
+            (launch,) = first(task, V=50304, B=16, S=2048, D=4096).launches
+            (each,) = [found for found in launch.kernel.parameters if found.name == "each_shift"]
+            assert isinstance(each.arg, FormulaArg)
+            assert 1 << evaluate(as_formula(each.arg.formula), given) == rows_of_thread
 
     def test_a_position_that_a_row_is_computed_with_stays_beside_it(self) -> None:
         inputs = {"table": "half[V, D]", "p": "half[S, D]", "ids": "int64[B, S]"}
         body = "y = where(broadcast(ids == 0, [False, False, True]), 0.0, embedding(table, ids) + p)"
         walk = text(whole(inputs, body, {"y": "half"}), V=50304, B=16, S=2048, D=4096).partition("for (Index top")[2]
-        assert walk.index("t2 = s2[u];") < walk.index("if (next < end)") < walk.index("s2[u] = t2;")
+        assert walk.index("t2 = s2[u];") < walk.index("top += ") < walk.index("s2[u] = t2;")
 
 
 class TestChoice:
