@@ -119,10 +119,10 @@ def _pays(domain: AxisDomain) -> bool:
 def flat_variant(planner: Planner, width: Width, *, is_shifted: bool = False) -> VariantSpec:
     """The variant whose threads walk the whole domain, with accesses as ``width`` has them."""
     name, guard, vec, index = width
-    is_narrow = vec == 1 and index == "int32_t"
+    is_narrow = index == "int32_t" and not is_shifted
     guard = tuple(dict.fromkeys([*guard, *narrow_guard(planner.task, planner.domain)])) if is_narrow else guard
     lanes_unroll = COPY_UNROLL if tensors_read(planner) == 1 else LANES_UNROLL
-    choice = _choice(planner, width, lanes_unroll if is_narrow else 1)
+    choice = _choice(planner, width, lanes_unroll if is_narrow and vec == 1 else 1)
     vectors = VectorLayout.SHIFTED if is_shifted else VectorLayout.ALIGNED
     parameters = (*kernel_parameters(planner.task, planner.domain), *reciprocal_parameters(planner.domain))
     kernel = planner.kernel("pointwise", choice, vec=vec, index=index, vectors=vectors, parameters=parameters)

@@ -24,15 +24,16 @@ NOTHING_TILED: Mapping[int, str] = MappingProxyType({})
 
 
 def pointwise(spec: KernelSpec) -> KernelView:
-    is_narrow = spec.vec == 1 and spec.index == "int32_t"
+    is_narrow = spec.index == "int32_t" and not spec.is_shifted
+    is_clamped = is_narrow and spec.vec == 1
     group = Group(name="i", axes=tuple(range(len(spec.domain.axes))))
     body = NarrowBody(spec, [group]) if is_narrow else Body(spec, flat="i")
     sweep = shifted_elements(body, group) if spec.is_shifted else elements(body, [group])
     exprs = body.closure(spec.task.outputs)
-    if is_narrow:
+    if is_clamped:
         clamped = Sweep(load_coordinates=CLAMPED, coordinates=CLAMPED)
         sweep = join(clamped, guarded(sweep, "own < total")).without_idle_coordinates()
-    return make_view(body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)}, clamped=is_narrow)
+    return make_view(body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)}, clamped=is_clamped)
 
 
 def elements(
