@@ -22,6 +22,7 @@ from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, any_domain, kernel_parameters
 from fusebuild.kernels.common.unfit import UnfitError
+from fusebuild.kernels.pointwise.collapsed import Collapse
 from fusebuild.kernels.pointwise.columns import COLUMN_UNROLL, RESIDENT_THREADS, columns_variant, pair_width
 from fusebuild.kernels.pointwise.flat import is_flat
 from fusebuild.kernels.pointwise.folded import folded_variant, has_runs, is_foldable, pays
@@ -73,6 +74,8 @@ def variants(planner: Planner) -> list[VariantSpec]:
     pairs = pair_width(planner, vec) if has_axes else None
     even = [] if pairs is None else [columns_variant(planner, pairs, _choice_of_columns(planner, pairs))]
     found = [*rows, *flat[:-2], *even, *_for_long_rows(planner, vec, walked, odd), *flat[-2:]]
+    collapse = Collapse.of(planner.task, domain)
+    found = [collapse.variant(each) for each in found] if collapse is not None else found
     is_known = isinstance(domain.points(domain.every), int)
     has_few = vec > 1 and domain.inner < 2 and not domain.sources and not is_known
     return [_for_few(planner, found[-1]), *found] if has_few else found
