@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from fusebuild.ir.formula import Formula, product
+from fusebuild.ir.formula import Formula, product, simplified
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.domain import Access, AxisDomain
 from fusebuild.kernels.common.planner import Planner
-from fusebuild.kernels.common.spec import KernelParameter, KernelSpec, fits_int32, formula_parameter
+from fusebuild.kernels.common.spec import KernelParameter, KernelSpec, call_parameter, fits_int32, formula_parameter
 from fusebuild.kernels.common.statements import Body, Group, in_brackets
 
 RECIPROCAL_OF_ONE = 2**32 - 1
@@ -39,6 +39,14 @@ def reciprocal_parameters(domain: AxisDomain) -> tuple[KernelParameter, ...]:
 def reciprocal_of(extent: Formula) -> Formula:
     """What the kernel is given to divide by ``extent``."""
     return ("floor_div", RECIPROCAL_OF_ONE, ("max", extent, 1))
+
+
+def counted_parameters(name: str, count: Formula) -> tuple[KernelParameter, ...]:
+    """How many of something there are that kernels divide by, and the reciprocal."""
+    return (
+        call_parameter(name, count, "beside each other"),
+        call_parameter(f"{name}_reciprocal", simplified(reciprocal_of(count)), f"reciprocal of {name}"),
+    )
 
 
 def narrow_guard(task: Task, domain: AxisDomain) -> tuple[Formula, ...]:

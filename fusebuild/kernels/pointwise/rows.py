@@ -29,7 +29,7 @@ from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers, resident_blocks
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import KernelParameter, VariantSpec, call_parameter, kernel_parameters
-from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_of, reciprocal_parameters
+from fusebuild.kernels.pointwise.narrow import counted_parameters, narrow_guard, reciprocal_parameters
 from fusebuild.target.table import Target
 
 THREADS = 128
@@ -168,14 +168,7 @@ class _Layout:
         """The numbers as a kernel is given them."""
         counts = zip(("column_tiles", "row_tiles"), self.tiles[:-1], strict=False)
         return (
-            *(
-                parameter
-                for name, tiles in counts
-                for parameter in (
-                    call_parameter(name, tiles, "beside each other"),
-                    call_parameter(f"{name}_reciprocal", simplified(reciprocal_of(tiles)), f"reciprocal of {name}"),
-                )
-            ),
+            *(parameter for name, tiles in counts for parameter in counted_parameters(name, tiles)),
             call_parameter("column_shift", self.columns, "of the threads along columns"),
             call_parameter("row_shift", self.rows, "of those along rows"),
             call_parameter("each_shift", self.each, "of the rows of a thread"),

@@ -13,9 +13,10 @@ kind along its columns; they meet in shared memory (nvFuser's transpose schedule
   279 MB: 0.58 to 0.71 of a copy with scalar squares, 0.85 to 0.96 with shifted tiles.
 - Rows of **few columns** are a block's with all columns (:mod:`fusebuild.kernels.transpose.narrow`). Where a task has
   that kernel, it has none for squares with indices of 32 bits.
-- What is left moves element by element: by squares, which have indices of 64 bits where 32 are too few, or without
-  tiles where matrices are thin or tiny. Whatever along lies near then: each element is read from where it is, by
-  neighbouring threads for neighbouring elements of the output (H100: 3034240 rows of 4 columns 0.97 of a copy).
+- What is left moves element by element: by squares, also where shifted tiles were too few, or without tiles where
+  matrices are thin or tiny. Those squares have indices of 64 bits where a task has a kernel for few columns. Whatever
+  along lies near then: each element is read from where it is, by neighbouring threads for neighbouring elements of the
+  output (H100: 3034240 rows of 4 columns 0.97 of a copy).
 
 A side that is shorter than a square's is filled up: the square is folded, and goes on along the other side.
 """
@@ -43,6 +44,7 @@ from fusebuild.kernels.common.spec import (
 )
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.pointwise import schedule as pointwise
+from fusebuild.kernels.pointwise.narrow import counted_parameters
 from fusebuild.kernels.transpose.narrow import TILE_BYTES, has_narrow, narrow_variant
 from fusebuild.target.table import Target
 
@@ -57,7 +59,7 @@ SCALAR_SIDE = 32
 """Elements along the side of a tile that moves element by element."""
 MANY = 2**18
 """Elements from which on shifted tiles are faster than more and smaller scalar ones, and than none: those of 501 x 500
-bfloat16 take 3.6 us, and 3.5 without tiles (H100)."""
+bfloat16 take 3.6 us, and 3.5 without any (H100)."""
 FEW = 2**17
 """Elements up to which nothing is faster than to read each from where it is (H100)."""
 
@@ -115,17 +117,20 @@ def variants(planner: Planner) -> list[VariantSpec]:
     shifted = [_shifted(planner, across, vec)] if shifts else []
     full = tuple(("ge", side, SCALAR_SIDE) for side in sides)
     squares = [] if narrow else [_squares(planner, across, (name, (*guard, *full), 1, index))]
-    thin = ("lt", ("min", *sides), SCALAR_SIDE)
-    small = (("max", thin, ("lt", domain.points(domain.every), MANY)),) if narrow else ()
-    lanes = pointwise.flat_variant(planner, ("lanes_int32", (*guard, *small), 1, index))
+    wide = _squares(planner, across, large)
+    some = ("lt", domain.points(domain.every), MANY)
+    small = [replace(wide, name="small_scalar_int64", guard=(some, *full))] if narrow else []
+    thin = (("lt", ("min", *sides), SCALAR_SIDE),) if narrow else ()
+    lanes = pointwise.flat_variant(planner, ("lanes_int32", (*guard, *thin), 1, index))
     return [
         replace(lanes, name="few_lanes_int32", guard=(("le", domain.points(domain.every), FEW),)),
         *(_squares(planner, across, way) for way in vectors),
         *narrow,
         *shifted,
         *squares,
+        *small,
         lanes,
-        _squares(planner, across, large),
+        wide,
     ]
 
 
@@ -252,14 +257,16 @@ def _squares(planner: Planner, across: int, width: Width) -> VariantSpec:
     held = BLOCK_THREADS if vec > 1 else WIDE_BLOCK_THREADS
     choice, heuristics = _decided(planner, across, width, _Wanted(side=side, held=held))
     rows, columns = (domain.axes[axis].extent for axis in (across, domain.inner))
+    spans = ((columns, _span(rows, vec, choice.tile)), (rows, _span(columns, vec, choice.tile)))
+    tiles = [simplified(("ceil_div", extent, span)) for extent, span in spans]
+    counts = zip(("column_tiles", "row_tiles"), tiles[: domain.inner], strict=False)  # one matrix needs the first
     parameters = (
         *kernel_parameters(planner.task, domain),
         call_parameter("row_bits", _bits(rows, vec, choice.tile), "of the rows of a tile"),
         call_parameter("column_bits", _bits(columns, vec, choice.tile), "of its columns"),
+        *(parameter for name, count in counts for parameter in counted_parameters(name, count)),
     )
     kernel = planner.kernel("transpose", heuristics, vec=vec, index=index, parameters=parameters)
-    spans = ((columns, _span(rows, vec, choice.tile)), (rows, _span(columns, vec, choice.tile)))
-    tiles = (simplified(("ceil_div", extent, span)) for extent, span in spans)
     grid = product([*tiles, _matrices(domain, across)])
     return planner.variant(name, choice, guard, kernel, grid, (choice.threads, 1, 1))
 

@@ -35,7 +35,7 @@ def transpose(spec: KernelSpec) -> KernelView:
     own = elements(body, groups, {fid: SQUARE_ELEMENT.format(fid, beside) for fid in (*read, *written)})
     return make_view(
         body, body.closure(spec.task.outputs),
-        setup=(*_tiles(_matrix(body, groups)), *_coordinates(body, groups)),
+        setup=(*_squares(body, groups), *_coordinates(body, groups)),
         bases=_arrays(body, (*read, *written), "kTile * kTile"),
         sweeps=(turned, own, returned),
         extents=_extents(body),
@@ -139,21 +139,25 @@ def _coordinates(body: Body, groups: Sequence[Group]) -> Lines:
     return tuple(line for group in groups for line in body.coordinates(group, every))
 
 
-def _tiles(matrix: Lines) -> Lines:
-    """Which square, and of which ``matrix``, the block owns."""
-    return (
+def _squares(body: Body, groups: Sequence[Group]) -> Lines:
+    """Which square, and of which matrix, the block owns."""
+    own = (
         "const int across = kTileBits * 2 - int(row_bits), down = kTileBits * 2 - int(column_bits);",
-        "const Index column_tiles = (columns + (Index(1) << across) - 1) >> across;",
-        "const Index row_tiles = (rows + (Index(1) << down) - 1) >> down;",
-        "const Index tile = fb::block_x();",
-        "const Index first_column = tile % column_tiles << across;",
-        "const Index first_row = tile / column_tiles % row_tiles << down;",
-        *matrix,
+        "const fb::Divided tile = fb::divided(fb::block_x(), int32_t(column_tiles), column_tiles_reciprocal);",
+        "const Index first_column = Index(tile.remainder) << across;",
+    )
+    if not _batch(groups):
+        return (*own, "const Index first_row = Index(tile.quotient) << down;")
+    return (
+        *own,
+        "const fb::Divided above = fb::divided(tile.quotient, int32_t(row_tiles), row_tiles_reciprocal);",
+        "const Index first_row = Index(above.remainder) << down;",
+        *_matrix(body, groups, "above.quotient"),
     )
 
 
 def _shifted_tiles(matrix: Lines) -> Lines:
-    """The same where rows of a tile may begin up to ``kAlign`` columns before it."""
+    """The tile of the block, and its ``matrix``, where rows may begin up to ``kAlign`` columns before a tile."""
     return (
         "const Index column_tiles = (columns + kAlign - 1 + kTile - 1) / kTile;",
         "const Index row_tiles = (rows + kTile - 1) / kTile;",

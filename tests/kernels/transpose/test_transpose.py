@@ -59,7 +59,7 @@ class TestWhichVariantTakesWhat:
             (ADDED, {"M": 31, "N": 80003}, "lanes_int32"),
             (ADDED, {"M": 800003, "N": 65}, "shifted_vec8_int32"),
             (ADDED, {"M": 8, "N": 4000000}, "vec8_int32"),
-            (ADDED, {"M": 401, "N": 403}, "lanes_int32"),
+            (ADDED, {"M": 401, "N": 403}, "small_scalar_int64"),
             (BATCH, {"B": 1, "M": 401, "N": 403}, "scalar_int32"),  # too few to fill a GPU with large tiles
             (ADDED, {"M": 256, "N": 512}, "few_lanes_int32"),
             (ADDED, {"M": 256, "N": 520}, "vec8_int32"),
