@@ -435,6 +435,10 @@ class Body(Statements):
         the given coordinates on axes."""
         return " + ".join([self.domain.sources[fid].pointer, *self.distance(fid, coordinate)])
 
+    def goes_on(self, fid: int) -> int | None:
+        """The index op that reads on where the one with the result ``fid`` ends, if it has the same address."""
+        return None
+
     def distance(self, fid: int, coordinate: Callable[[int], str]) -> tuple[str, ...]:
         """The terms of how far that is from the tensor's first element."""
         access = self.domain.sources[fid]

@@ -37,7 +37,7 @@ def pointwise_columns(spec: KernelSpec) -> KernelView:
     sweep = guarded(replace(sweep, coordinates=(*ROW, *sweep.coordinates)), "behind > 0")
     return make_view(
         body, exprs,
-        bases=(*body.coordinates(replace(row, name="first_row"), counted, counted), *body.beginnings()),
+        bases=(*body.coordinates(replace(row, name="first_row"), counted, counted), *body.beginnings(column)),
         sweeps=(sweep,),
         extents={"rows": body.size(row.axes), "columns": body.size(column.axes)},
     )  # fmt: skip
@@ -52,15 +52,19 @@ class _ColumnBody(NarrowBody):
             return super().elsewhere(fid, coordinate)
         return f"{BESIDE.format(access.pointer)} + {in_brackets(self.place)}"
 
-    def beginnings(self) -> Lines:
+    def beginnings(self, column: Group) -> Lines:
         """Where that is."""
+        coordinate = self.within(column)
+        joined = {self.goes_on(fid) for fid in self.domain.sources}
         near = (access for access in self.domain.sources.values() if self.domain.lies_as_the_domain(access))
         return tuple(
             line
             for access in near
+            if access.fid not in joined
             for name in [BESIDE.format(access.pointer)]
             for line in (
-                f"const {self.c_type(access.tensor)}* {name} = {access.pointer} + {self.beside(access)};",
+                f"const {self.c_type(access.tensor)}* {name} = {access.pointer} + "
+                f"{self.beside(access.fid, coordinate)};",
                 f"fb::forget_origin({name});  // or it is computed for each element",
             )
         )

@@ -110,19 +110,42 @@ class NarrowBody(Body):
         access = self.domain.sources[fid]
         if not self.domain.lies_as_the_domain(access):
             return super().distance(fid, coordinate)
-        return (f"({self.beside(access)} + {in_brackets(self.place)})",)
+        return (f"({self.beside(fid, coordinate)} + {in_brackets(self.place)})",)
+
+    def goes_on(self, fid: int) -> int | None:
+        """As in :class:`Body`: two that lie as the domain does, where anything will do outside of their bounds. They
+        are of one load, which is as far beside the place as the one is whose bounds it is within."""
+        sources = self.domain.sources
+        return next((other for other in sources if _reads_on(self.domain, sources[fid], sources[other])), None)
 
     @staticmethod
     def _inside(index: str, size: str) -> str:
         return f"fb::near_inside({index}, Index({size}))"
 
-    @staticmethod
-    def beside(access: Access) -> str:
+    def beside(self, fid: int, coordinate: Callable[[int], str]) -> str:
         """How many elements beside the place itself lies what is read as the domain lies."""
-        return f"Index({access.pointer}_offset)" if isinstance(access.offset, str | tuple) else str(access.offset)
+        own, later = _offset(self.domain.sources[fid]), self.goes_on(fid)
+        if later is None:
+            return own
+        is_own = self.within_bounds(fid, coordinate, coordinate)
+        return f"({is_own} ? {own} : {_offset(self.domain.sources[later])})"
 
     def _term(self, access: Access, axis: int, coordinate: str) -> str:
         is_near = isinstance(access.strides[axis], str | tuple) and self.domain.has_no_gaps(access)
         if not is_near or self.domain.is_contiguous(access):
             return super()._term(access, axis, coordinate)
         return f"{coordinate} * Index({access.pointer}_stride{axis})"
+
+
+def _offset(access: Access) -> str:
+    return f"Index({access.pointer}_offset)" if isinstance(access.offset, str | tuple) else str(access.offset)
+
+
+def _reads_on(domain: AxisDomain, earlier: Access, later: Access) -> bool:
+    """Whether both read a tensor as the domain lies, between them all points of the innermost axis, the ``later`` from
+    where the other ends."""
+    if len(earlier.bounds) != 1 or len(later.bounds) != 1 or (earlier.fill, later.fill) != (None, None):
+        return False
+    (axis, first, middle), (other, begin, end) = *earlier.bounds, *later.bounds
+    is_whole = (axis, other, first, middle, end) == (domain.inner, axis, 0, begin, domain.axes[axis].extent)
+    return is_whole and earlier.tensor == later.tensor and all(map(domain.lies_as_the_domain, (earlier, later)))

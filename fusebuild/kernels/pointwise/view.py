@@ -63,16 +63,16 @@ def elements(
         coordinates=coordinate_lines(body, groups, unloaded, exprs),
         arrays=(
             *(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in vectors),
-            *(f"fb::Packed<{body.c_type(fid)}, kVec> q{fid}[kUnroll];" for fid in sources.loaded),
+            *(f"fb::Packed<{body.c_type(fid)}, kVec> q{fid}[kUnroll];" for fid in sources.own),
         ),
         loads=(
             *(f"p{fid}[u] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in vectors),
             *sources.position_lines(),
-            *(f"q{fid}[u] = {sources.load(fid)};" for fid in sources.loaded),
+            *(f"q{fid}[u] = {sources.load(fid)};" for fid in sources.own),
         ),
         vector=(
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" for fid in vectors),
-            *(f"const fb::Vec<{body.c_type(fid)}, kVec> x{fid} = fb::unpack(q{fid}[u]);" for fid in sources.loaded),
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> x{fid} = fb::unpack(q{fid}[u]);" for fid in sources.own),
             *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads
               if fid not in (*moving, *vectors)),
             *(body.statement(expr, coordinate) for expr in hoisted),
@@ -80,7 +80,7 @@ def elements(
         ),
         element=(
             *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in vectors),
-            *(f"const {body.c_type(fid)} t{fid} = x{fid}[k];" for fid in sources.loaded),
+            *(f"const {body.c_type(fid)} t{fid} = x{sources.along.get(fid, fid)}[k];" for fid in sources.loaded),
             *(f"const {body.c_type(fid)} t{fid} = {place};" for fid, place in tiled.items() if fid not in outputs),
             *(body.strided_load(fid, groups) for fid in moving if fid in strided),
             *(body.statement(expr, coordinate) for expr in element),
@@ -203,6 +203,17 @@ class Sources:
         return tuple(expr.outputs[0] for expr in self.early)
 
     @property
+    def along(self) -> Mapping[int, int]:
+        """The ops whose vectors come in the place of another one's, by which that is."""
+        found = ((self.body.goes_on(fid), fid) for fid in self.loaded)
+        return {later: earlier for later, earlier in found if later in self.loaded and later is not None}
+
+    @property
+    def own(self) -> tuple[int, ...]:
+        """The ops whose vectors are loaded in places of their own."""
+        return tuple(fid for fid in self.loaded if fid not in self.along)
+
+    @property
     def positions(self) -> tuple[int, ...]:
         """The values that say where they read."""
         found = (self.body.domain.sources[fid].position for fid in self.loaded)
@@ -223,9 +234,11 @@ class Sources:
         )
 
     def load(self, fid: int) -> str:
-        """The vector that the index op with the result ``fid`` reads."""
+        """The vector that the index op with the result ``fid`` reads, or the one that goes on where that ends."""
         coordinate = self.body.within(*self.groups)
         load = f"fb::load_packed<kVec>({self.body.elsewhere(fid, coordinate)})"
+        if fid in self.along.values():
+            return load
         return self.body.bounded(fid, coordinate, load, f"fb::pack(fb::splat<kVec>({self.body.fill(fid)}))")
 
 

@@ -104,6 +104,9 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
                            "z = broadcast(c, [True, False, True, False])\n"
                            "y = slice(x, [0, 0, 0, 1], [A, B, C, N]) * slice(z, [0, 0, 0, 1], [1, B, 1, N])",
                            {"y": "float"}, name="counted"),
+        "turned": text_of({"x": "float[A, B, N]", "c": "float[B, N]"},
+                          "y = cat([-slice(x, [0, 0, N // 2], [A, B, N]), slice(x, [0, 0, 0], [A, B, N // 2])], 2)"
+                          " * broadcast(c, [True, False, False])", {"y": "float"}, name="turned"),
     }  # fmt: skip
     return compile_for_host(tmp_path_factory.mktemp("columns"), texts)
 
@@ -124,3 +127,39 @@ def test_coordinates_that_carry_over_several_axes(artifacts: Path, shape: tuple[
     plan, x = load(artifacts / "counted.fuse", target="host"), torch.randn(shape)
     c = torch.randn(shape[1], shape[3])
     assert torch.equal(plan(x, c), x[..., 1:] * c[:, None, 1:])
+
+
+class TestHalvesThatChangePlaces:
+    """Two index ops that read between them all of a row have one load."""
+
+    @staticmethod
+    def loads(body: str) -> list[str]:
+        inputs = {name: "float[A, B, N]" for name in "xz" if f"({name}," in body}
+        task = whole({**inputs, "c": "float[B, N]"}, body, {"y": "float"})
+        (variant,) = [each for each in POINTWISE.schedule(task, SM_90, {}, {}) if each.name == "scalar_int32"]
+        (launch,) = variant.launches
+        assert launch.kernel.template == "pointwise_columns"
+        text = render(launch.kernel, Origin(recipe="test", segment=0, fid_map={}, scheduler="pointwise", variant="v"))
+        return [line for line in text.text.split("\n") if "_beside = " in line]
+
+    def test_one_address_is_chosen_by_the_column(self) -> None:
+        (line,) = self.loads(
+            "y = cat([slice(x, [0, 0, N // 2], [A, B, N]), slice(x, [0, 0, 0], [A, B, N // 2])], 2)"
+            " * broadcast(c, [True, False, False])"
+        )
+        assert "(i < Index(" in line
+        assert line.count("_offset)") == 2
+
+    def test_halves_of_two_tensors_have_a_load_each(self) -> None:
+        lines = self.loads(
+            "y = cat([slice(x, [0, 0, N // 2], [A, B, N]), slice(z, [0, 0, 0], [A, B, N // 2])], 2)"
+            " * broadcast(c, [True, False, False])"
+        )
+        assert len(lines) == 2
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7), (2, 3, 8), (1, 1, 1), (5, 2, 2), (4, 100, 33), (2, 3, 300), (0, 3, 5)])
+def test_halves_that_change_places(artifacts: Path, shape: tuple[int, ...]) -> None:
+    plan, x, c = load(artifacts / "turned.fuse", target="host"), torch.randn(shape), torch.randn(shape[1:])
+    half = shape[2] // 2
+    assert torch.equal(plan(x, c), torch.cat([-x[..., half:], x[..., :half]], 2) * c)
