@@ -20,12 +20,12 @@ from fusebuild.kernels.common.spec import KernelParameter, VariantSpec, call_par
 from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_of, reciprocal_parameters
 from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics
 
-COLUMN_UNROLL = 8
+COLUMN_UNROLL = 4
 """Rows that a thread loads before it uses the first."""
-RESIDENT_THREADS = 1024
+RESIDENT_THREADS = 1536
 """Threads that a multiprocessor has the registers of: rather fewer for each, than fewer that wait for memory (H100,
 rope of 21 x 284672 heads of 19: 242 us with 512 of them, 222 with 1024)."""
-TURNS = 2
+TURNS = 4
 """How often a thread loads as many elements as it may have in flight, at most: what it finds once is a small part of
 what it computes then."""
 WAVES = 4
