@@ -122,7 +122,7 @@ def rows_variant(planner: Planner, walked: int, width: Width) -> VariantSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
     """How the domain is shared out, by the sizes of a call: the powers of two of how many threads of a block lie along
-    ``columns`` and along ``rows``, and of how many rows ``each`` of them has. What threads are left lie along what is
+    ``columns`` and along ``rows``, and how many rows ``each`` of them has. What threads are left lie along what is
     before the rows. Tiles are counted along columns first, then along rows, then along what is before them."""
 
     columns: Formula
@@ -146,9 +146,12 @@ class _Layout:
         along = _power(wide)
         room: Formula = ("floor_div", choice.threads, along)
         lines = room if walked == 0 else simplified(("min", room, _power(tall)))
+        of_line: Formula = ("ceil_div", extent, lines)
+        turns: Formula = ("max", 1, ("ceil_div", of_line, _power(deep)))
+        each = simplified(("max", 1, ("ceil_div", of_line, turns)))  # all threads have as many
         tiles: tuple[Formula, ...] = (
             simplified(("ceil_div", vectors, along)),
-            simplified(("ceil_div", extent, product([lines, _power(deep)]))),
+            simplified(("ceil_div", extent, product([lines, each]))),
             ("ceil_div", domain.points(range(walked)), ("floor_div", room, lines)),
         )
         columns = _shift(wide)
@@ -156,7 +159,7 @@ class _Layout:
         return cls(
             columns=columns,
             rows=simplified(left if walked == 0 else ("min", left, _shift(tall))),
-            each=_shift(deep),
+            each=each,
             tiles=tiles if walked else tiles[:2],
         )
 
@@ -171,7 +174,7 @@ class _Layout:
             *(parameter for name, tiles in counts for parameter in counted_parameters(name, tiles)),
             call_parameter("column_shift", self.columns, "of the threads along columns"),
             call_parameter("row_shift", self.rows, "of those along rows"),
-            call_parameter("each_shift", self.each, "of the rows of a thread"),
+            call_parameter("each", self.each, "of the rows of a thread"),
         )
 
 

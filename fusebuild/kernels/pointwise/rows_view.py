@@ -103,21 +103,22 @@ def tiles(body: Body, before: Sequence[int], block: str) -> Lines:
     heuristics = body.spec.heuristics
     assert isinstance(heuristics, PointwiseRowsHeuristics)
     column_lines = (
-        "const int across = int(column_shift), down = int(row_shift), tile_down = int(row_shift + each_shift);",
+        "const int across = int(column_shift), down = int(row_shift);",
         "const int lane = fb::thread_x() & ((1 << across) - 1), line = fb::thread_x() >> across;",
         f"const fb::Divided tile = fb::divided({block}, Index(column_tiles), column_tiles_reciprocal);",
         "const Index row_tile = tile.quotient, i = ((tile.remainder << across) + lane) * kVec;",
+        "const Index step = 1 << down, tile_rows = step * Index(each);",
     )
     row_lines = (
-        "const Index step = 1 << down, first_row = tile_row + (line & (step - 1));",
-        "const Index next_tile = tile_row + (1 << tile_down), end = next_tile < rows ? next_tile : rows;",
+        "const Index first_row = tile_row + (line & (step - 1)), next_tile = tile_row + tile_rows;",
+        "const Index end = next_tile < rows ? next_tile : rows;",
     )
     if not before:
-        return (*column_lines, "const Index tile_row = row_tile << tile_down;", *row_lines)
+        return (*column_lines, "const Index tile_row = row_tile * tile_rows;", *row_lines)
     return (
         *column_lines,
         "const fb::Divided matrix = fb::divided(row_tile, Index(row_tiles), row_tiles_reciprocal);",
-        "const Index tile_row = matrix.remainder << tile_down;",
+        "const Index tile_row = matrix.remainder * tile_rows;",
         f"const int outwards = {heuristics.threads.bit_length() - 1} - across - down;",
         "const Index before = (matrix.quotient << outwards) + (line >> down);",
         *row_lines,

@@ -127,15 +127,14 @@ def layout(task: Task, **sizes: int) -> Layout:
     variant = first(task, B=8, S=4096, H=32, M=65536, N=4096, D=1024)
     (launch,) = variant.launches
     given = sizes | {MULTIPROCESSORS: 132}
-    shifts = [
-        1 << (found.value if found.value is not None else evaluate(as_formula(found.arg.formula), given))
-        for name in ("column_shift", "row_shift", "each_shift")
+    columns, rows, each = (
+        found.value if found.value is not None else evaluate(as_formula(found.arg.formula), given)
+        for name in ("column_shift", "row_shift", "each")
         for found in launch.kernel.parameters
         if found.name == name and isinstance(found.arg, FormulaArg)
-    ]
-    columns, rows, each = shifts
+    )
     blocks = evaluate(launch.grid[0], given)
-    return Layout(columns=columns, rows=rows, before=128 // (columns * rows), each=each, blocks=blocks)
+    return Layout(columns=1 << columns, rows=1 << rows, before=128 >> columns + rows, each=each, blocks=blocks)
 
 
 class TestLayout:
@@ -172,8 +171,9 @@ class TestLayout:
         ("sizes", "found"),
         [
             ({"B": 8, "S": 4096, "H": 32, "D": 128}, Layout(columns=32, rows=4, before=1, each=8, blocks=2**15)),
-            ({"B": 8, "S": 4096, "H": 1, "D": 128}, Layout(columns=32, rows=1, before=4, each=8, blocks=2**13)),
-            ({"B": 39, "S": 1, "H": 1, "D": 80448}, Layout(columns=128, rows=1, before=1, each=8, blocks=39 * 158)),
+            ({"B": 8, "S": 4096, "H": 1, "D": 128}, Layout(columns=32, rows=1, before=4, each=1, blocks=2**13)),
+            ({"B": 8, "S": 4096, "H": 22, "D": 1024}, Layout(columns=128, rows=1, before=1, each=8, blocks=3 * 2**16)),
+            ({"B": 39, "S": 1, "H": 1, "D": 80448}, Layout(columns=128, rows=1, before=1, each=1, blocks=39 * 158)),
         ],
     )
     def test_threads_lie_along_what_there_is_much_of(self, sizes: dict[str, int], found: Layout) -> None:
@@ -301,9 +301,9 @@ class TestText:
         for task, rows_of_thread in ((GATHERED, 1), (whole({"x": "half[B, S, D]", "p": "half[S, D]"}, "y = x + p",
                                                            {"y": "half"}), 2)):  # fmt: skip
             (launch,) = first(task, V=50304, B=16, S=2048, D=4096).launches
-            (each,) = [found for found in launch.kernel.parameters if found.name == "each_shift"]
+            (each,) = [found for found in launch.kernel.parameters if found.name == "each"]
             assert isinstance(each.arg, FormulaArg)
-            assert 1 << evaluate(as_formula(each.arg.formula), given) == rows_of_thread
+            assert evaluate(as_formula(each.arg.formula), given) == rows_of_thread
 
     def test_a_position_that_a_row_is_computed_with_stays_beside_it(self) -> None:
         inputs = {"table": "half[V, D]", "p": "half[S, D]", "ids": "int64[B, S]"}
