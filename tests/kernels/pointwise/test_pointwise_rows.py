@@ -282,10 +282,15 @@ class TestText:
         assert evaluate(as_formula(found.arg.formula), sizes) == each
         assert evaluate(walks.launches[0].grid[0], sizes) == -(-3 * 10**6 * chunks // 128)
 
-    def test_rows_are_loaded_where_they_are_computed(self) -> None:
-        before, _, walk = text(BIAS, M=4096, N=4096).partition("for (Index top")
+    def test_rows_of_several_vectors_are_loaded_where_they_are_computed(self) -> None:
+        before, _, walk = text(TURNING, B=64, H=32, D=1024).partition("for (Index top")
         assert "p0[u] = " not in before
         assert walk.index("p0[u] = ") < walk.index("fb::unpack(p0[u])") < walk.index("top += ")
+
+    def test_rows_of_one_vector_are_loaded_a_turn_before(self) -> None:
+        before, _, walk = text(BIAS, M=4096, N=4096).partition("for (Index top")
+        assert before.index("p1 = ") < before.index("p0[u] = ") < before.index("fb::unpack(p1)")
+        assert walk.index("fb::unpack(p0[u])") < walk.index("top += ") < walk.index("p0[u] = ")
 
     def test_positions_come_a_turn_before_the_rows_that_they_name(self) -> None:
         before, _, walk = text(GATHERED, V=50304, B=16, S=2048, D=4096).partition("for (Index top")
