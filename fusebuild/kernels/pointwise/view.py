@@ -32,7 +32,9 @@ def pointwise(spec: KernelSpec) -> KernelView:
     exprs = body.closure(spec.task.outputs)
     if is_clamped:
         clamped = Sweep(load_coordinates=CLAMPED, coordinates=CLAMPED)
-        sweep = join(clamped, guarded(sweep, "own < total")).without_idle_coordinates()
+        sweep = join(clamped, guarded(sweep, "own < total"))
+    if is_narrow:
+        sweep = sweep.without_idle_coordinates()
     return make_view(body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)}, clamped=is_clamped)
 
 
