@@ -17,17 +17,18 @@ from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, si
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.spec import KernelParameter, VariantSpec, call_parameter, kernel_parameters
-from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_of, reciprocal_parameters
+from fusebuild.kernels.pointwise.narrow import finds_rows, narrow_guard, reciprocal_of, reciprocal_parameters
 from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics
 
-COLUMN_UNROLL = 4
-"""Rows that a thread loads before it uses the first."""
-RESIDENT_THREADS = 1536
-"""Threads that a multiprocessor has the registers of: rather fewer for each, than fewer that wait for memory (H100,
-rope of 21 x 284672 heads of 19: 242 us with 512 of them, 222 with 1024)."""
-TURNS = 4
-"""How often a thread loads as many elements as it may have in flight, at most: what it finds once is a small part of
-what it computes then."""
+UNROLL, FINDING_UNROLL = 4, 8
+"""Rows that a thread loads before it uses the first, and where an index says which ones: a load waits for another one
+then."""
+RESIDENT_THREADS, FINDING_THREADS = 1536, 1024
+"""Threads that a multiprocessor has the registers of, for as many rows. (H100, before and now 1024 threads with eight
+rows and 1536 with four: rope of 21 x 280000 heads of 19 223 and 202 us; but embedding_add of 3 x 683392 rows of 11 46.0
+and 48.6, of 1200000 of 25 60.7 and 64.4.)"""
+ROWS = 16
+"""Rows of a thread at most: what it finds once is a small part of what it computes then."""
 WAVES = 4
 """Blocks for each multiprocessor whose threads have all elements that may be in flight before they have more turns."""
 SPREAD_THREADS = 256
@@ -50,8 +51,7 @@ def pair_width(planner: Planner, vec: int) -> Width | None:
     """How pairs are accessed by tasks that an index tells which rows to read; None for other tasks, where a vector of
     ``vec`` elements is no longer than a pair, or where rows are surely odd or whole vectors."""
     domain = planner.domain
-    finds_rows = any(access.position is not None for access in domain.vector_sources)
-    if not finds_rows or domain.inner == 0 or vec <= PAIR or _is_known(planner, vec):
+    if not finds_rows(domain) or domain.inner == 0 or vec <= PAIR or _is_known(planner, vec):
         return None
     aligned = planner.vector_guards(domain.inner, PAIR, also=domain.vector_sources)
     return (f"columns_vec{PAIR}_int32", aligned, PAIR, "int32_t")
@@ -87,7 +87,7 @@ def _step(domain: AxisDomain, vec: int, choice: PointwiseHeuristics) -> Formula:
     """The rows from an element of a thread to its next one: as many as there are shares of all rows."""
     points = domain.points(domain.every)
     share = product([choice.threads * vec * choice.unroll * WAVES, MULTIPROCESSORS])
-    turns: Formula = ("min", TURNS, ("floor_div", points, share))
+    turns: Formula = ("min", max(1, ROWS // choice.unroll), ("floor_div", points, share))
     few: Formula = ("ceil_div", points, product([vec * SPREAD_THREADS, MULTIPROCESSORS]))
     each: Formula = ("max", 1, ("min", choice.unroll, few), product([choice.unroll, turns]))
     least: Formula = ("ceil_div", domain.points(range(domain.inner)), each)

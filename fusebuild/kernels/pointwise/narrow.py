@@ -27,6 +27,11 @@ def tensors_read(planner: Planner) -> int:
     return len(planner.domain.accesses) - len(planner.task.outputs) + len(planner.domain.sources)
 
 
+def finds_rows(domain: AxisDomain) -> bool:
+    """Whether an index says which rows are read, so that a load waits for another one."""
+    return any(access.position is not None for access in domain.vector_sources)
+
+
 def reciprocal_parameters(domain: AxisDomain) -> tuple[KernelParameter, ...]:
     """The reciprocal of each extent that is not a constant, rounded down."""
     return tuple(

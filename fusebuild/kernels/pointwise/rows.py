@@ -29,7 +29,7 @@ from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers, resident_blocks
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import KernelParameter, VariantSpec, call_parameter, kernel_parameters
-from fusebuild.kernels.pointwise.narrow import counted_parameters, narrow_guard, reciprocal_parameters
+from fusebuild.kernels.pointwise.narrow import counted_parameters, finds_rows, narrow_guard, reciprocal_parameters
 from fusebuild.target.table import Target
 
 THREADS = 128
@@ -135,8 +135,7 @@ class _Layout:
         extent, points = domain.axes[walked].extent, domain.points(domain.every)
         vectors = ceil_div(domain.points(domain.every[walked + 1 :]), vec)
         threads = choice.threads.bit_length() - 1
-        finds_rows = any(access.position is not None for access in domain.vector_sources)
-        share = choice.threads * vec * (FINDING_WAVES if finds_rows else WAVES)
+        share = choice.threads * vec * (FINDING_WAVES if finds_rows(domain) else WAVES)
         wide = {shift: _fills(vectors, 1 << shift) for shift in range(1, threads + 1)}
         tall = {shift: ("ge", extent, FEWEST_ROWS << shift) for shift in range(1, threads + 1)}
         deep = {

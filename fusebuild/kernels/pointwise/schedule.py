@@ -22,11 +22,12 @@ from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, any_domain, kernel_parameters
 from fusebuild.kernels.common.unfit import UnfitError
+from fusebuild.kernels.pointwise import columns
 from fusebuild.kernels.pointwise.collapsed import Collapse
-from fusebuild.kernels.pointwise.columns import COLUMN_UNROLL, RESIDENT_THREADS, columns_variant, pair_width
+from fusebuild.kernels.pointwise.columns import columns_variant, pair_width
 from fusebuild.kernels.pointwise.flat import is_flat
 from fusebuild.kernels.pointwise.folded import folded_variant, has_runs, is_foldable, pays
-from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_parameters, tensors_read
+from fusebuild.kernels.pointwise.narrow import finds_rows, narrow_guard, reciprocal_parameters, tensors_read
 from fusebuild.kernels.pointwise.rows import FEWEST_THREADS, THREADS, rows_variant, walked_axis
 from fusebuild.kernels.pointwise.strips import has_strips, strips_variant
 from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics, check_elements
@@ -144,8 +145,11 @@ def _choice(planner: Planner, width: Width, unroll: int) -> PointwiseHeuristics:
 
 def _choice_of_columns(planner: Planner, width: Width) -> PointwiseHeuristics:
     """The same where a thread has elements of one column."""
-    proposed = _propose(planner, width[2], COLUMN_UNROLL)
-    blocks = max(proposed.min_blocks, RESIDENT_THREADS // proposed.threads)
+    finding = finds_rows(planner.domain)
+    unroll = columns.FINDING_UNROLL if finding else columns.UNROLL
+    resident = columns.FINDING_THREADS if finding else columns.RESIDENT_THREADS
+    proposed = _propose(planner, width[2], unroll)
+    blocks = max(proposed.min_blocks, resident // proposed.threads)
     return _decided(planner, width, replace(proposed, min_blocks=blocks))
 
 
