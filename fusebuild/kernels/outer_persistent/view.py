@@ -1,12 +1,13 @@
 """The view of outer_persistent, whose blocks have whole channels: fusebuild.kernels.outer_persistent.whole says why.
 
-``tile0`` is what a block has of tensor 0 in shared memory, the runs of all outer indices one after another; element
-``place`` of it is that of channel ``slot`` of the block's. ``of_channel4`` are the values 4 of its channels.
+``tile0`` is what a block has of tensor 0 in shared memory: the aligned vectors around the runs of all outer indices, one
+after another. ``of_channel4`` are the values 4 of its channels, the first one after those of a vector that begins before
+its run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fusebuild.ir.values import Expr
@@ -21,25 +22,23 @@ def outer_persistent(spec: KernelSpec) -> KernelView:
     body, kept = Body(spec), spec.domain.kept
     channels, channel = Channels.of(body), Group(name="channel", axes=kept)
     needed = body.needs_coordinates([*channels.loaded, *channels.of_channels], channel)
+    inner = body.size(spec.domain.every[kept[-1] + 1 :])
     return make_view(
         body, channels.exprs,
         setup=(*body.coordinates(channel, needed), *_loads(body, channels.loaded, channel)),
-        sweeps=(_copy(channels), _statistics(channels), _elements(channels)),
+        sweeps=(_copy(channels), _statistics(channels), _elements(channels, inner)),
         epilogue=Sweep(
             arrays=tuple(
-                f"FUSEBUILD_SHARED({body.c_type(fid)}, of_channel{fid}, kThreads);" for fid in channels.shared
+                f"FUSEBUILD_SHARED({body.c_type(fid)}, of_channel{fid}, kThreads + 2 * kVec);"
+                for fid in channels.shared
             ),
             results=(*accumulate(body, reductions(spec.task)).results, *map(body.statement, channels.own)),
             stores=(
                 *(f"T{fid}[{body.offset(fid, [channel])}] = {body.own_operand(fid)};" for fid in channels.of_channels),
-                *(f"of_channel{fid}[slot] = {body.variable(fid)};" for fid in channels.shared),
+                *(f"of_channel{fid}[kVec + slot] = {body.variable(fid)};" for fid in channels.shared),
             ),
         ),
-        extents={
-            "outer": body.size(spec.domain.every[: kept[0]]),
-            "channels": body.size(kept),
-            "inner": body.size(spec.domain.every[kept[-1] + 1 :]),
-        },
+        extents={"outer": body.size(spec.domain.every[: kept[0]]), "channels": body.size(kept), "inner": inner},
     )  # fmt: skip
 
 
@@ -49,25 +48,40 @@ def _loads(body: Body, fids: Iterable[int], channel: Group) -> Lines:
 
 
 def _copy(channels: Channels) -> Sweep:
-    """How the block's elements come to lie in shared memory: some ``loads`` at once, then as many ``stores``."""
+    """How the block's vectors come to lie in shared memory."""
     body, fids = channels.body, channels.read
     return Sweep(
-        arrays=tuple(f"FUSEBUILD_SHARED({body.c_type(fid)}, tile{fid}, kMost);" for fid in fids),
-        vector=tuple(f"{body.c_type(fid)} p{fid}[kUnroll];" for fid in fids),
-        loads=tuple(f"p{fid}[u] = T{fid}[at];" for fid in fids),
-        stores=tuple(f"tile{fid}[place] = p{fid}[u];" for fid in fids),
+        arrays=tuple(_tiles(body, fids)),
+        loads=tuple(
+            f"fb::copy_up_to<kVec>(reinterpret_cast<fb::Packed<{body.c_type(fid)}, kVec>*>(tile{fid} + vector * kVec), "
+            f"T{fid} + place.at, total - place.at);"
+            for fid in fids
+        ),
     )
 
 
+def _tiles(body: Body, fids: Iterable[int]) -> Iterator[str]:
+    """The addresses of what lies in shared memory of each tensor, the widest first, so that each begins aligned."""
+    address = "fb::dynamic_shared<{}>()"
+    for fid in sorted(fids, key=lambda fid: -body.value(fid).dtype.bytes):
+        c_type = body.c_type(fid)
+        yield f"{c_type}* tile{fid} = {address.format(c_type)};"
+        address = f"reinterpret_cast<{{}}*>(tile{fid} + vectors * kVec)"
+
+
 def _statistics(channels: Channels) -> Sweep:
-    """What a thread does with its elements of one channel."""
+    """What a thread does with its elements of one channel: those of a vector, which ``loads`` take, or those at
+    ``places``."""
     body, gathered, indices = channels.body, channels.gathered, reductions(channels.body.task)
     taken = _taken(channels, channels.before, gathered.targets())
     sweep = join(
         Sweep(
             row=tuple(map(body.statement, channels.early)),
             accumulators=tuple(each.declaration() for each in foldings(body, gathered.plain)),
-            element=(*taken, *map(body.statement, channels.before)),
+            loads=tuple(_vector(body, fid, "begin + column") for fid in taken),
+            load_coordinates=tuple(body.scalar_load(fid, f"v{fid}[k]") for fid in taken),
+            coordinates=tuple(body.scalar_load(fid, f"tile{fid}[places[k]]") for fid in taken),
+            element=tuple(map(body.statement, channels.before)),
             accumulate=accumulate(body, gathered.singly).accumulate,
             reduce=f"fb::reduce_row_of<kThreads>(width, {accumulators(body, indices)});",
         ),
@@ -76,21 +90,53 @@ def _statistics(channels: Channels) -> Sweep:
     return replace(sweep, accumulate=tuple(f"if (fb::is_inside(inside, k)) {line}" for line in sweep.accumulate))
 
 
-def _elements(channels: Channels) -> Sweep:
+def _elements(channels: Channels, inner: str) -> Sweep:
     """What is computed of each element when its channel is known."""
-    body = channels.body
+    body, shared = channels.body, channels.shared
+    taken = _taken(channels, channels.after, channels.others)
     return Sweep(
-        element=(
-            *_taken(channels, channels.after, channels.others),
-            *(body.scalar_load(fid, f"of_channel{fid}[slot]") for fid in channels.shared),
-            *map(body.statement, channels.after),
+        loads=(
+            *(_vector(body, fid, "vector * kVec") for fid in taken),
+            *(_of_columns(body, shared) if inner == "1" else _of_pieces(body, shared)),
         ),
-        stores=tuple(f"T{fid}[at] = {body.own_operand(fid)};" for fid in channels.others),
+        vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in channels.others),
+        element=(
+            *(body.scalar_load(fid, f"v{fid}[k]") for fid in (*taken, *shared)),
+            *map(body.statement, channels.after),
+            *(f"o{fid}[k] = {body.own_operand(fid)};" for fid in channels.others),
+        ),
+        stores=tuple(f"fb::store_inside(T{fid} + place.at, o{fid}, inside);" for fid in channels.others),
     )
 
 
-def _taken(channels: Channels, exprs: Iterable[Expr], targets: Iterable[int]) -> Lines:
-    """The elements that ``exprs`` and ``targets`` read, from shared memory."""
-    body = channels.body
-    roots = body.roots(exprs, targets)
-    return tuple(body.scalar_load(fid, f"tile{fid}[place]") for fid in channels.read if fid in roots)
+def _of_columns(body: Body, fids: Sequence[int]) -> Lines:
+    """What neighbouring channels have, of which each element of a vector is one's."""
+    return tuple(
+        f"const auto v{fid} = fb::load_elements<kVec>(of_channel{fid} + kVec + place.column);" for fid in fids
+    )
+
+
+def _of_pieces(body: Body, fids: Sequence[int]) -> Lines:
+    """What the channels have of which a vector has elements, taken once for each."""
+    if not fids:
+        return ()
+    return (
+        "const Index slot = fb::divided(place.column < 0 ? 0 : place.column, inner, inner_reciprocal).quotient;",
+        "const fb::Pieces<kVec, Index> pieces(place.column, slot, inner);",
+        *(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}{{}};" for fid in fids),
+        "pieces.each([&](Index piece, Index from) FUSEBUILD_INLINE {",
+        *(f"  fb::fill_from(p{fid}, from, of_channel{fid}[kVec + piece]);" for fid in fids),
+        "});",
+        *(f"const auto v{fid} = fb::unpack(p{fid});" for fid in fids),
+    )
+
+
+def _vector(body: Body, fid: int, at: str) -> str:
+    """The line that takes a vector from shared memory."""
+    return f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(fb::load_shared_packed<kVec>(tile{fid} + {at}));"
+
+
+def _taken(channels: Channels, exprs: Iterable[Expr], targets: Iterable[int]) -> tuple[int, ...]:
+    """The tensors whose elements ``exprs`` and ``targets`` read, from shared memory."""
+    roots = channels.body.roots(exprs, targets)
+    return tuple(fid for fid in channels.read if fid in roots)

@@ -1,16 +1,15 @@
 """Channels of few elements: a block has some of its own, and reads them once.
 
-A block copies what it has of each tensor to shared memory: for each outer index a run of neighbours in memory. Then
-threads share out its channels, a power of two for each, and combine what they find of one; what follows from that for
-a channel is computed once and left in shared memory, where all threads read it as they walk the elements again. One
-launch does what takes three else, and each of those takes longer to start than to read a megabyte.
-
-Elements are read and stored one by one, which takes about 35 instructions each: where they are many, that is no faster
-than to read them twice by vectors, but for channels of so few that most of what moves is one element a channel.
+A block copies what it has of each tensor to shared memory: for each outer index a run of neighbours in memory, by the
+aligned vectors around it. Then threads share out its channels, a power of two for each, and combine what they find of
+one: by vectors where a channel has some, else element by element. What follows from that for a channel is computed once
+and left in shared memory, where all threads read it as they walk the vectors again. One launch does what takes three
+else, and each of those takes longer to start than to read a megabyte.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,45 +29,30 @@ from fusebuild.kernels.common.spec import (
 )
 from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.outer_persistent.channels import Channels
+from fusebuild.kernels.pointwise.narrow import reciprocal_of
 from fusebuild.target.table import Target
 
-TILE_BYTES = 32 * 1024
-"""What a block has of its channels in shared memory."""
+TILE_BYTES = 64 * 1024
+"""What a block has of its channels in shared memory: one of two or three on a multiprocessor."""
 BESIDE_BYTES = 12 * 1024
 """What it has there of values of a channel, at most."""
 THREADS = 512
-UNROLL = 8
-"""Elements that a thread loads before it puts the first into shared memory."""
-BATCH = 4
-"""Elements of a channel that a thread takes at a time."""
 LEAST_RUN, SHORT_RUN = 16, 2
 """Neighbours in memory that a block takes, where a channel has fewer: a sector of narrow elements, or a part of it
 where elements are few, so that L2 has them, and a channel has many of those."""
 FEW = 2**18
 """Those few."""
-BLOCK_OF_FEW = 2**12
-"""What a block has of few elements, at most: with more of them one block takes longer than three launches. (H100,
-batchnorm_train_nchw of 8 x 1 x 2048 elements: 12.8 us by one block, 7.3 by three kernels; batchnorm_train of 1792 x 23
-by blocks of 7168 elements 7.1, by three kernels 5.7, of 1000 x 16 by blocks of 4000 5.1, by three kernels 5.4.)"""
 BLOCKS_WANTED = 2
 """Blocks of each multiprocessor that channels are shared out to."""
-RESIDENT_BLOCKS = 3
+RESIDENT_BLOCKS = 2
 """Blocks whose registers a multiprocessor shall have: while those of one wait, others compute."""
-MOST_ELEMENTS = 2**21
-"""Elements of a tensor beyond which channels shall have few."""
-FEW_IN_CHANNEL, FEW_IN_COLUMN = 16, 8
-"""Elements of those; fewer where channels are columns, of which vectors are read as well. (H100, batchnorm_train of 16
-x 500000 elements: 30 us, by three kernels 27; batchnorm_train_nchw of 16 x 262144 x 1: 20, by three kernels 38.)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeHeuristics:
-    """Blocks of ``threads``, each of which loads ``unroll`` elements before it uses the first, and combines a ``batch``
-    of them at a time; a block has so many ``elements`` of each tensor, at most."""
+    """Blocks of ``threads``; one has so many ``elements`` of each tensor in shared memory, at most."""
 
     threads: int
-    unroll: int
-    batch: int
     elements: int
 
 
@@ -76,11 +60,63 @@ class WholeHeuristics:
 class WholeChoice(Choice):
     """Blocks of ``threads``; a multiprocessor shall have the registers of ``min_blocks``."""
 
-    FEWER = ("unroll", "threads")
+    FEWER = ("threads",)
 
     threads: int
-    unroll: int
     min_blocks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What a block has room for: ``most`` elements of each tensor, in vectors of ``vec``."""
+
+    planner: Planner
+    vec: int
+    most: int
+
+    @property
+    def outer(self) -> Formula:
+        domain = self.planner.domain
+        return domain.points(domain.every[: domain.kept[0]])
+
+    @property
+    def inner(self) -> Formula:
+        """The elements of a channel that are neighbours in memory."""
+        domain = self.planner.domain
+        return domain.points(domain.every[domain.kept[-1] + 1 :])
+
+    @property
+    def count(self) -> Formula:
+        return self.planner.domain.points(self.planner.domain.kept)
+
+    def vectors(self, length: Formula, begins: Sequence[Formula]) -> Formula:
+        """Those around a run of so many elements, where each begins at a sum of multiples of what it ``begins`` at."""
+        is_odd: Formula = ("lt", 0, total([("mod", each, self.vec) for each in begins]))
+        return ("floor_div", total([length, self.vec - 1, product([self.vec - 1, is_odd])]), self.vec)
+
+    def guard(self) -> Formula:
+        """What holds where a sector's channels have room, or fewer where elements are few."""
+        are_many: Formula = ("lt", FEW, self.planner.domain.points(self.planner.domain.every))
+        least: Formula = total([SHORT_RUN, product([LEAST_RUN - SHORT_RUN, are_many])])
+        run = least if self.inner == 1 else ("max", least, self.inner)
+        begins = [self.count] if self.inner == 1 else [1]
+        return ("le", simplified(product([self.vec, self.outer, self.vectors(run, begins)])), self.most)
+
+    def channels(self, threads: int) -> Formula:
+        """The channels of a block: as few as leave every multiprocessor its blocks, but so many that their elements are
+        neighbours in memory, and no more than have room, and a thread each. Columns are whole vectors, if they can."""
+        beside: Formula = 2 * (self.vec - 1)
+        filling: Formula = ("ceil_div", self.count, ("mul", BLOCKS_WANTED, MULTIPROCESSORS))
+        run: Formula = ("min", ("ceil_div", LEAST_RUN, ("max", 1, self.inner)), ("max", 1, self.count))
+        wanted: Formula = ("max", filling, run)
+        if self.inner == 1:
+            beside = product([beside, ("lt", 0, ("mod", self.count, self.vec))])
+            wanted = product([self.vec, ("ceil_div", wanted, self.vec)])
+        room: Formula = ("sub", ("floor_div", self.most, ("max", 1, self.outer)), beside)
+        room = ("floor_div", room, ("max", 1, self.inner))
+        if self.inner == 1:
+            room = ("max", product([self.vec, ("floor_div", room, self.vec)]), ("min", room, self.vec))
+        return simplified(("max", 1, ("min", room, threads, wanted)))
 
 
 def whole_variants(planner: Planner) -> list[VariantSpec]:
@@ -90,81 +126,44 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
     inputs = [fid for fid in domain.flat if fid not in task.outputs]
     kept = {*domain.kept}
     lie_so = all(fid in domain.flat or {*access.axes} <= kept for fid, access in domain.accesses.items())
-    if not inputs or not lie_so or counts(task) or domain.sources:
+    vec = planner.vector_width(domain.inner)
+    if not inputs or not lie_so or counts(task) or domain.sources or vec == 1:
         return []
     choice = decide(way, _proposal(), planner.tuned, partial(_check, target=planner.target))
-    most = TILE_BYTES // planner.bytes_of(inputs)
-    beside = _beside(planner, most, choice.threads)
+    room = Room(planner=planner, vec=vec, most=TILE_BYTES // planner.bytes_of(inputs))
+    channels = room.channels(choice.threads)
+    run = product([channels, room.inner])
+    run_vectors = simplified(room.vectors(run, [run, product([room.count, room.inner])]))
+    piece_vectors = simplified(room.vectors(room.inner, [room.inner]))
     kernel = planner.kernel(
         "outer_persistent",
-        WholeHeuristics(threads=choice.threads, unroll=choice.unroll, batch=BATCH, elements=most),
-        vec=BATCH,
+        WholeHeuristics(threads=choice.threads, elements=room.most),
+        vec=vec,
         vectors=VectorLayout.SHIFTED,
         parameters=(
             *kernel_parameters(task, domain),
-            call_parameter("block_channels", beside, "channels of a block, neighbours in memory"),
+            call_parameter("block_channels", channels, "channels of a block, neighbours in memory"),
+            call_parameter("run_vectors", run_vectors, "around its elements of one outer index"),
+            call_parameter("run_reciprocal", reciprocal_of(run_vectors), "reciprocal of run_vectors"),
+            call_parameter("piece_vectors", piece_vectors, "around those of one channel"),
+            call_parameter("piece_reciprocal", reciprocal_of(piece_vectors), "reciprocal of piece_vectors"),
+            call_parameter("inner_reciprocal", reciprocal_of(room.inner), "reciprocal of inner"),
         ),
         min_blocks=choice.min_blocks,
         sizes=KnownSizes(help=False),
     )
     if choice.threads * _bytes_beside(kernel) > BESIDE_BYTES:
         return []
-    grid: Formula = ("ceil_div", domain.points(domain.kept), beside)
-    return [planner.variant(way, choice, _guard(planner, most), kernel, simplified(grid), (choice.threads, 1, 1))]
+    points, own = domain.points(domain.every), domain.points(domain.reduced)
+    guard = (fits_int32(points), ("lt", 0, own), room.guard(), *planner.aligned(domain.flat, vec))
+    grid: Formula = ("ceil_div", room.count, channels)
+    shared = product([room.outer, run_vectors, vec * planner.bytes_of(inputs)])
+    block = (choice.threads, 1, 1)
+    return [planner.variant(way, choice, guard, kernel, simplified(grid), block, shared_bytes=simplified(shared))]
 
 
 def _proposal() -> WholeChoice:
-    return WholeChoice(threads=THREADS, unroll=UNROLL, min_blocks=RESIDENT_BLOCKS)
-
-
-def _beside(planner: Planner, most: int, threads: int) -> Formula:
-    """The channels of a block: as few as leave every multiprocessor its blocks, but so many that their elements are
-    neighbours in memory, and no more than have room, and a thread each."""
-    domain = planner.domain
-    own, inner, count = domain.points(domain.reduced), _inside(planner), domain.points(domain.kept)
-    room: Formula = ("max", 1, ("floor_div", most, ("max", 1, own)))
-    filling: Formula = ("ceil_div", count, ("mul", BLOCKS_WANTED, MULTIPROCESSORS))
-    share: Formula = ("max", 1, ("floor_div", _room(planner, most), ("max", 1, own)))
-    run: Formula = ("min", ("ceil_div", LEAST_RUN, ("max", 1, inner)), share, ("max", 1, count))
-    wanted: Formula = ("max", filling, run)
-    return simplified(("min", room, threads, wanted))
-
-
-def _guard(planner: Planner, most: int) -> tuple[Formula, ...]:
-    """What holds where a sector's channels have room in a block, and a channel has some elements, but not so many that
-    kernels which read twice are faster."""
-    domain = planner.domain
-    points, own = domain.points(domain.every), domain.points(domain.reduced)
-    outer = domain.points(domain.every[: domain.kept[0]])
-    run = product([outer, ("max", _run(planner), _inside(planner))])
-    in_channel = FEW_IN_CHANNEL if domain.inner in domain.reduced else FEW_IN_COLUMN
-    many = product([points, ("lt", in_channel, own)])
-    return (
-        fits_int32(points),
-        ("lt", 0, own),
-        ("le", simplified(run), simplified(_room(planner, most))),
-        ("le", many, MOST_ELEMENTS),
-    )
-
-
-def _run(planner: Planner) -> Formula:
-    """The neighbours in memory that a block takes at least."""
-    return total([SHORT_RUN, product([LEAST_RUN - SHORT_RUN, _are_many(planner)])])
-
-
-def _room(planner: Planner, most: int) -> Formula:
-    """The elements that a block takes at most."""
-    of_few = min(BLOCK_OF_FEW, most)
-    return total([of_few, product([most - of_few, _are_many(planner)])])
-
-
-def _are_many(planner: Planner) -> Formula:
-    return ("lt", FEW, planner.domain.points(planner.domain.every))
-
-
-def _inside(planner: Planner) -> Formula:
-    """The elements of a channel that are neighbours in memory."""
-    return planner.domain.points(planner.domain.every[planner.domain.kept[-1] + 1 :])
+    return WholeChoice(threads=THREADS, min_blocks=RESIDENT_BLOCKS)
 
 
 def _bytes_beside(kernel: KernelSpec) -> int:
@@ -176,5 +175,4 @@ def _bytes_beside(kernel: KernelSpec) -> int:
 def _check(choice: WholeChoice, *, target: Target) -> None:
     choice.require_power_of_two("threads", WARP, MAX_THREADS)
     choice.require_block("threads", choice.threads, THREADS)
-    choice.require_power_of_two("unroll", 1, 2 * UNROLL)
     choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)

@@ -1,58 +1,49 @@
-// Walks over runs of neighbours in memory, one after another, without a division for each element.
+// What a block has of a tensor whose channels it has to itself: for each outer index a run of neighbours in
+// memory, in the aligned vectors around it.
 
 #pragma once
 
 #include "fusebuild/divide.cuh"
+#include "fusebuild/shifted.cuh"
 
 namespace fusebuild {
 
-// From element `start` of all runs on by `step`: runs have `length` elements, at least one, and begin
-// `stride` apart.
-class RunWalk {
- public:
-  FUSEBUILD_DEVICE RunWalk(unsigned start, unsigned step, unsigned length, unsigned stride)
-      : length_(length),
-        within_(start % length),
-        within_step_(step % length),
-        place_(start / length * stride + start % length),
-        place_step_(step / length * stride + step % length),
-        gap_(stride - length) {}
+// The smallest power of two that is no less than `number`, at least 1, is 2 to this.
+FUSEBUILD_DEVICE int power_from(int number) {
+  return number > 1 ? 32 - leading_zeros(static_cast<uint32_t>(number - 1)) : 0;
+}
 
-  // How far the element is from the first one of the first run.
-  FUSEBUILD_DEVICE int place() const { return place_; }
+// Of kThreads, 2 to this share each of `own` channels: so many that none has more than one of the `parts` of
+// it, if there are as many threads.
+template <int kThreads>
+FUSEBUILD_DEVICE int sharing(int own, int parts) {
+  return smaller(power_from(kThreads) - power_from(own), power_from(parts));
+}
 
-  FUSEBUILD_DEVICE void next() {
-    place_ += place_step_ + (count_on(within_, within_step_, length_) ? gap_ : 0);
+// Runs of `length` elements, `period` apart, the first one from element `begin` of a tensor on. A tile has
+// `vectors` of N elements for each, one run after another; to divide by that is to multiply with its
+// `reciprocal`.
+template <int N>
+struct Runs {
+  int begin, length, period, vectors;
+  int64_t reciprocal;
+
+  // Where a vector of the tile lies: in the tensor, and from which element of its run on, which is negative
+  // where it begins before that.
+  struct Place {
+    int at, column;
+  };
+  FUSEBUILD_DEVICE Place place(int vector) const {
+    const Divided own = divided(vector, vectors, reciprocal);
+    const int start = begin + own.quotient * period;
+    const int column = own.remainder * N - shift_of<N>(start);
+    return {start + column, column};
   }
 
- private:
-  int length_, within_, within_step_, place_, place_step_, gap_;
-};
-
-// The same of runs that are `own` channels of `inner` elements each.
-class ChannelWalk {
- public:
-  FUSEBUILD_DEVICE ChannelWalk(unsigned start, unsigned step, unsigned own, unsigned inner, unsigned stride)
-      : own_(own),
-        inner_(inner),
-        channel_(start % (own * inner) / inner),
-        within_(start % inner),
-        channel_step_(step % (own * inner) / inner),
-        within_step_(step % inner),
-        place_(start / (own * inner) * stride + start % (own * inner)),
-        place_step_(step / (own * inner) * stride + step % (own * inner)),
-        gap_(stride - own * inner) {}
-
-  FUSEBUILD_DEVICE int place() const { return place_; }
-  FUSEBUILD_DEVICE int channel() const { return channel_; }
-
-  FUSEBUILD_DEVICE void next() {
-    const int carried = count_on(within_, within_step_, inner_);
-    place_ += place_step_ + (count_on(channel_, channel_step_ + carried, own_) ? gap_ : 0);
+  // Where the tile has element `column` of the run number `run`.
+  FUSEBUILD_DEVICE int element(int run, int column) const {
+    return run * vectors * N + shift_of<N>(begin + run * period) + column;
   }
-
- private:
-  int own_, inner_, channel_, within_, channel_step_, within_step_, place_, place_step_, gap_;
 };
 
 }  // namespace fusebuild
