@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fusebuild.kernels.common.family import Family
+from fusebuild.kernels.outer_persistent.clustered_view import outer_clustered
 from fusebuild.kernels.outer_persistent.schedule import check, variants
 from fusebuild.kernels.outer_persistent.view import outer_persistent
 
@@ -11,5 +12,5 @@ FAMILY = Family(
     name="outer_persistent",
     check=check,
     variants=variants,
-    views={"outer_persistent": outer_persistent},
+    views={"outer_persistent": outer_persistent, "outer_clustered": outer_clustered},
 )

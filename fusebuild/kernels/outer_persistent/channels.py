@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fusebuild.ir.values import Expr
@@ -61,6 +61,11 @@ class Channels:
         exprs = [*self.before, *self.after]
         roots = body.roots(exprs, [*self.gathered.targets(), *self.others])
         return tuple(fid for fid in body.memory_inputs() if fid in roots and fid in body.domain.flat)
+
+    def taken(self, exprs: Iterable[Expr], targets: Iterable[int]) -> tuple[int, ...]:
+        """Those of them that ``exprs`` and ``targets`` read."""
+        roots = self.body.roots(exprs, targets)
+        return tuple(fid for fid in self.read if fid in roots)
 
     @property
     def loaded(self) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from fusebuild.kernels.common.choice import NOT_TUNED
 from fusebuild.kernels.common.overlap import reading
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.spec import VariantSpec, usable
+from fusebuild.kernels.outer_persistent.clustered import clustered_variants
 from fusebuild.kernels.outer_persistent.parts import parts_of
 from fusebuild.kernels.outer_persistent.whole import whole_variants
 from fusebuild.kernels.pointwise import schedule as pointwise
@@ -39,7 +40,7 @@ def variants(planner: Planner) -> list[VariantSpec]:
         for second in elements
         if number == 0 or not _takes_few(second)
     ]
-    return [*whole_variants(planner), *pairs]
+    return [*whole_variants(planner), *clustered_variants(planner), *pairs]
 
 
 def _takes_few(variant: VariantSpec) -> bool:

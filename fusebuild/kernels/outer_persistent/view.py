@@ -1,8 +1,8 @@
 """The view of outer_persistent, whose blocks have whole channels: fusebuild.kernels.outer_persistent.whole says why.
 
-``tile0`` is what a block has of tensor 0 in shared memory: the aligned vectors around the runs of all outer indices, one
-after another. ``of_channel4`` are the values 4 of its channels, the first one after those of a vector that begins before
-its run.
+``tile0`` is what a block has of tensor 0 in shared memory: the aligned vectors around the runs of all outer indices,
+one after another. ``of_channel4`` are the values 4 of its channels, the first one after those of a vector that begins
+before its run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.lambdas import foldings
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body, Group
@@ -25,8 +24,8 @@ def outer_persistent(spec: KernelSpec) -> KernelView:
     inner = body.size(spec.domain.every[kept[-1] + 1 :])
     return make_view(
         body, channels.exprs,
-        setup=(*body.coordinates(channel, needed), *_loads(body, channels.loaded, channel)),
-        sweeps=(_copy(channels), _statistics(channels), _elements(channels, inner)),
+        setup=(*body.coordinates(channel, needed), *loads_of_channel(body, channels.loaded, channel)),
+        sweeps=(copied(channels), _statistics(channels), _elements(channels, inner)),
         epilogue=Sweep(
             arrays=tuple(
                 f"FUSEBUILD_SHARED({body.c_type(fid)}, of_channel{fid}, kThreads + 2 * kVec);"
@@ -42,12 +41,12 @@ def outer_persistent(spec: KernelSpec) -> KernelView:
     )  # fmt: skip
 
 
-def _loads(body: Body, fids: Iterable[int], channel: Group) -> Lines:
+def loads_of_channel(body: Body, fids: Iterable[int], channel: Group) -> Lines:
     """What is one element a channel, loaded before anything waits."""
     return tuple(body.scalar_load(fid, f"T{fid}[{body.offset(fid, [channel])}]") for fid in fids)
 
 
-def _copy(channels: Channels) -> Sweep:
+def copied(channels: Channels) -> Sweep:
     """How the block's vectors come to lie in shared memory."""
     body, fids = channels.body, channels.read
     return Sweep(
@@ -72,18 +71,26 @@ def _tiles(body: Body, fids: Iterable[int]) -> Iterator[str]:
 def _statistics(channels: Channels) -> Sweep:
     """What a thread does with its elements of one channel: those of a vector, which ``loads`` take, or those at
     ``places``."""
-    body, gathered, indices = channels.body, channels.gathered, reductions(channels.body.task)
-    taken = _taken(channels, channels.before, gathered.targets())
+    body, gathered = channels.body, channels.gathered
+    taken = channels.taken(channels.before, gathered.targets())
+    return replace(
+        gathering(channels),
+        loads=tuple(vector_of_tile(body, fid, "begin + column") for fid in taken),
+        load_coordinates=tuple(body.scalar_load(fid, f"v{fid}[k]") for fid in taken),
+        coordinates=tuple(body.scalar_load(fid, f"tile{fid}[places[k]]") for fid in taken),
+        reduce=f"fb::reduce_row_of<kThreads>(width, {accumulators(body, gathered.indices)});",
+    )
+
+
+def gathering(channels: Channels) -> Sweep:
+    """How those elements of a batch are combined that are ``inside``."""
+    body, gathered = channels.body, channels.gathered
     sweep = join(
         Sweep(
             row=tuple(map(body.statement, channels.early)),
             accumulators=tuple(each.declaration() for each in foldings(body, gathered.plain)),
-            loads=tuple(_vector(body, fid, "begin + column") for fid in taken),
-            load_coordinates=tuple(body.scalar_load(fid, f"v{fid}[k]") for fid in taken),
-            coordinates=tuple(body.scalar_load(fid, f"tile{fid}[places[k]]") for fid in taken),
             element=tuple(map(body.statement, channels.before)),
             accumulate=accumulate(body, gathered.singly).accumulate,
-            reduce=f"fb::reduce_row_of<kThreads>(width, {accumulators(body, indices)});",
         ),
         gathered.along_rows(),
     )
@@ -93,10 +100,10 @@ def _statistics(channels: Channels) -> Sweep:
 def _elements(channels: Channels, inner: str) -> Sweep:
     """What is computed of each element when its channel is known."""
     body, shared = channels.body, channels.shared
-    taken = _taken(channels, channels.after, channels.others)
+    taken = channels.taken(channels.after, channels.others)
     return Sweep(
         loads=(
-            *(_vector(body, fid, "vector * kVec") for fid in taken),
+            *(vector_of_tile(body, fid, "vector * kVec") for fid in taken),
             *(_of_columns(body, shared) if inner == "1" else _of_pieces(body, shared)),
         ),
         vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in channels.others),
@@ -111,9 +118,7 @@ def _elements(channels: Channels, inner: str) -> Sweep:
 
 def _of_columns(body: Body, fids: Sequence[int]) -> Lines:
     """What neighbouring channels have, of which each element of a vector is one's."""
-    return tuple(
-        f"const auto v{fid} = fb::load_elements<kVec>(of_channel{fid} + kVec + place.column);" for fid in fids
-    )
+    return tuple(f"const auto v{fid} = fb::load_elements<kVec>(of_channel{fid} + kVec + place.column);" for fid in fids)
 
 
 def _of_pieces(body: Body, fids: Sequence[int]) -> Lines:
@@ -131,12 +136,8 @@ def _of_pieces(body: Body, fids: Sequence[int]) -> Lines:
     )
 
 
-def _vector(body: Body, fid: int, at: str) -> str:
+def vector_of_tile(body: Body, fid: int, at: str) -> str:
     """The line that takes a vector from shared memory."""
-    return f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(fb::load_shared_packed<kVec>(tile{fid} + {at}));"
-
-
-def _taken(channels: Channels, exprs: Iterable[Expr], targets: Iterable[int]) -> tuple[int, ...]:
-    """The tensors whose elements ``exprs`` and ``targets`` read, from shared memory."""
-    roots = channels.body.roots(exprs, targets)
-    return tuple(fid for fid in channels.read if fid in roots)
+    return (
+        f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(fb::load_shared_packed<kVec>(tile{fid} + {at}));"
+    )

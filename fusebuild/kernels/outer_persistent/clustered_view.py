@@ -1,0 +1,61 @@
+"""The view of outer_clustered: fusebuild.kernels.outer_persistent.clustered says why. ``tile0`` is what a block has of
+tensor 0 in shared memory: so many of the aligned vectors around the runs of its channel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fusebuild.kernels.common.spec import KernelSpec, reductions
+from fusebuild.kernels.common.statements import Body, Group
+from fusebuild.kernels.common.view import KernelView, Sweep, accumulate, accumulators, make_view
+from fusebuild.kernels.outer_persistent.channels import Channels
+from fusebuild.kernels.outer_persistent.view import copied, gathering, loads_of_channel, vector_of_tile
+
+
+def outer_clustered(spec: KernelSpec) -> KernelView:
+    body, kept = Body(spec), spec.domain.kept
+    channels, channel = Channels.of(body), Group(name="channel", axes=kept)
+    needed = body.needs_coordinates([*channels.loaded, *channels.of_channels], channel)
+    return make_view(
+        body, channels.exprs,
+        setup=(*body.coordinates(channel, needed), *loads_of_channel(body, channels.loaded, channel)),
+        sweeps=(copied(channels), _statistics(channels), _elements(channels)),
+        epilogue=Sweep(
+            results=(*accumulate(body, reductions(spec.task)).results, *map(body.statement, channels.own)),
+            stores=tuple(
+                f"T{fid}[{body.offset(fid, [channel])}] = {body.own_operand(fid)};" for fid in channels.of_channels
+            ),
+        ),
+        extents={
+            "outer": body.size(spec.domain.every[: kept[0]]),
+            "channels": body.size(kept),
+            "inner": body.size(spec.domain.every[kept[-1] + 1 :]),
+        },
+    )  # fmt: skip
+
+
+def _statistics(channels: Channels) -> Sweep:
+    body, gathered = channels.body, channels.gathered
+    taken = channels.taken(channels.before, gathered.targets())
+    sweep = gathering(channels)
+    return replace(
+        sweep,
+        loads=tuple(vector_of_tile(body, fid, "vector * kVec") for fid in taken),
+        element=(*(body.scalar_load(fid, f"v{fid}[k]") for fid in taken), *sweep.element),
+        reduce=f"fb::reduce_row_in_cluster<kThreads, kCluster>(phase, {accumulators(body, gathered.indices)});",
+    )
+
+
+def _elements(channels: Channels) -> Sweep:
+    body = channels.body
+    taken = channels.taken(channels.after, channels.others)
+    return Sweep(
+        loads=tuple(vector_of_tile(body, fid, "vector * kVec") for fid in taken),
+        vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in channels.others),
+        element=(
+            *(body.scalar_load(fid, f"v{fid}[k]") for fid in taken),
+            *map(body.statement, channels.after),
+            *(f"o{fid}[k] = {body.own_operand(fid)};" for fid in channels.others),
+        ),
+        stores=tuple(f"fb::store_inside(T{fid} + place.at, o{fid}, inside);" for fid in channels.others),
+    )
