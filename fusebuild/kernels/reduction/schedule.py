@@ -31,7 +31,7 @@ from functools import partial
 from typing import Self
 
 from fusebuild.artifact.plan import FormulaArg
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
 from fusebuild.kernels.common.finish import (
@@ -105,6 +105,8 @@ SHORTEST = 2
 of fewer than half as many is read one by one."""
 TURNS_ALONE = 3
 """Turns of a block up to which it takes them all, and no other shares its reduction: that takes a second kernel."""
+LINE = 8
+"""Vectors side by side that are whole lines of memory."""
 MOST_UNROLL = 16
 """Vectors that a thread may load before it uses the first."""
 MOST_BESIDE = 32
@@ -119,6 +121,8 @@ NARROW_TURNS = 2
 MOST_SMALL = 2**18
 """Elements up to which threads read few columns each, and blocks few side by side: to wait for a second kernel, or for
 what a thread does with a vector of columns, takes longer than to read parts of sectors."""
+MOST_AT_ONCE = 2**20
+"""The same of sums of so few rows that a thread loads all of them at once."""
 MOST_SINGLE = 2**23
 """The same of moments where vectors of columns begin anywhere."""
 MOST_FOLDED = 64
@@ -266,8 +270,9 @@ def _small(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
     assert isinstance(heuristics, OuterHeuristics)
     few: tuple[Formula, ...] = (("le", domain.points(domain.every), MOST_SMALL),)
     if not running_sums(planner.task):
-        alone = NARROW_TURNS * heuristics.threads * heuristics.unroll
-        few = (*few, ("le", domain.points(domain.reduced), alone))
+        rows, alone = domain.points(domain.reduced), NARROW_TURNS * heuristics.threads * heuristics.unroll
+        at_once = product([MOST_AT_ONCE - MOST_SMALL, ("le", rows, heuristics.unroll)])
+        few = (("le", domain.points(domain.every), total([MOST_SMALL, at_once])), ("le", rows, alone))
     return [replace(last, name=f"small_{last.name}", guard=few)]
 
 
@@ -395,7 +400,7 @@ def _outer(
     each: Formula = domain.points(axis for axis in domain.reduced if axis not in walked) if walked else 1
     depth = domain.points(walked or domain.reduced)
     tiles, largest = ceil_div(owned, side), ceil_div(owned, choice.threads)
-    is_many: Formula = _is_many(choice, 1 if vec > 1 else NARROW_TURNS, owned, depth)
+    is_many: Formula = _is_many(choice, vec, owned, depth)
     blocks: Formula = ("ceil_div", owned, _widest(choice, is_many, owned, depth))
     beside: Formula = ("ceil_div", owned, ("max", 1, blocks))
     if is_folded := vectors is VectorLayout.SHIFTED:
@@ -426,17 +431,22 @@ def _of_whole_rows(planner: Planner, side: int) -> tuple[Formula, Formula]:
     return blocks, product([columns, ("ceil_div", outers, ("max", 1, blocks))])
 
 
-def _narrow(choice: OuterChoice, rows: Formula) -> Formula:
-    """The vectors of columns of which a block reads all ``rows`` in one turn, at most."""
+def _narrow(choice: OuterChoice, rows: Formula, turns: int = 1) -> Formula:
+    """The vectors of columns of which a block reads all ``rows`` in so many turns, at most."""
     turn = choice.threads * choice.unroll
-    return ("max", 1, ("min", choice.threads // choice.block_y, ("floor_div", turn, ("max", 1, rows))))
+    return ("max", 1, ("min", choice.threads // choice.block_y, ("floor_div", turns * turn, ("max", 1, rows))))
 
 
-def _is_many(choice: OuterChoice, alone: int, owned: Formula, rows: Formula) -> Formula:
-    """Whether narrow blocks could not read all ``rows`` in so many turns as they do ``alone``, or would not fit the GPU
-    at a time."""
-    room = product([choice.blocks, MULTIPROCESSORS, _narrow(choice, rows)])
-    return ("max", ("gt", rows, alone * choice.threads * choice.unroll), ("gt", owned, room))
+def _is_many(choice: OuterChoice, vec: int, owned: Formula, rows: Formula) -> Formula:
+    """Whether narrow blocks could not read all ``rows`` in few turns, or would not fit the GPU at a time: those that do
+    it in one, or in more of lines of memory."""
+    turn, side = choice.threads * choice.unroll, choice.threads // choice.block_y
+    alone, narrow = (1 if vec > 1 else NARROW_TURNS) * turn, _narrow(choice, rows)
+    if vec > 1 and side > LINE:
+        in_lines: Formula = ("le", rows, TURNS_ALONE * turn // LINE)
+        narrow = ("max", narrow, product([in_lines, _narrow(choice, rows, TURNS_ALONE)]))
+    room = product([choice.blocks, MULTIPROCESSORS, narrow])
+    return ("max", ("gt", rows, alone), ("gt", owned, room))
 
 
 def _widest(choice: OuterChoice, is_many: Formula, owned: Formula, rows: Formula) -> Formula:
