@@ -43,7 +43,8 @@ def outer_persistent(spec: KernelSpec) -> KernelView:
 
 def loads_of_channel(body: Body, fids: Iterable[int], channel: Group) -> Lines:
     """What is one element a channel, loaded before anything waits."""
-    return tuple(body.scalar_load(fid, f"T{fid}[{body.offset(fid, [channel])}]") for fid in fids)
+    address = "fb::unpack(fb::load_packed_ahead<1>(T{} + {}))[0]"
+    return tuple(body.scalar_load(fid, address.format(fid, body.offset(fid, [channel]))) for fid in fids)
 
 
 def copied(channels: Channels) -> Sweep:
@@ -122,17 +123,12 @@ def _of_columns(body: Body, fids: Sequence[int]) -> Lines:
 
 
 def _of_pieces(body: Body, fids: Sequence[int]) -> Lines:
-    """What the channels have of which a vector has elements, taken once for each."""
+    """What the channels have of which a vector has elements."""
     if not fids:
         return ()
     return (
-        "const Index slot = fb::divided(place.column < 0 ? 0 : place.column, inner, inner_reciprocal).quotient;",
-        "const fb::Pieces<kVec, Index> pieces(place.column, slot, inner);",
-        *(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}{{}};" for fid in fids),
-        "pieces.each([&](Index piece, Index from) FUSEBUILD_INLINE {",
-        *(f"  fb::fill_from(p{fid}, from, of_channel{fid}[kVec + piece]);" for fid in fids),
-        "});",
-        *(f"const auto v{fid} = fb::unpack(p{fid});" for fid in fids),
+        "const fb::OfChannels<kVec> beside(place.column, inner, inner_reciprocal);",
+        *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = beside.of(of_channel{fid} + kVec);" for fid in fids),
     )
 
 

@@ -46,4 +46,37 @@ struct Runs {
   }
 };
 
+// What N neighbouring elements have of the channels they are of: the first is element `column` of its run,
+// whose channels have `size` elements each, or lies before that.
+template <int N>
+struct OfChannels {
+  int first, left, size;  // the channel of the first element; how many it has from there on
+
+  FUSEBUILD_DEVICE OfChannels(int column, int size, int64_t reciprocal)
+      : first(divided(column < 0 ? 0 : column, size, reciprocal).quotient),
+        left((first + 1) * size - column),
+        size(size) {}
+
+  // Those of `values`, one a channel, of which some may be read beyond the last that an element has.
+  template <typename T>
+  FUSEBUILD_DEVICE Vec<T, N> of(const T* values) const {
+    Vec<T, N> result;
+    if (size >= N) {  // two channels at most
+      const T own = values[first], next = values[first + 1];
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < N; ++k) result[k] = k < left ? own : next;
+    } else {
+      int channel = first, rest = left;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < N; ++k) {
+        result[k] = values[channel];
+        const bool ends = --rest == 0;
+        channel += ends ? 1 : 0;
+        rest = ends ? size : rest;
+      }
+    }
+    return result;
+  }
+};
+
 }  // namespace fusebuild
