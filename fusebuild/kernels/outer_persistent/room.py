@@ -14,6 +14,8 @@ LEAST_RUN, SHORT_RUN = 16, 2
 where elements are few, so that L2 has them, and a channel has many of those."""
 FEW = 2**18
 """Those few."""
+MOST_THIN = 256
+"""Outer indices whose elements are less than a vector, at most: around each a block has two."""
 BLOCKS_WANTED = 2
 """Blocks of each multiprocessor that channels are shared out to."""
 
@@ -54,13 +56,21 @@ class Room:
         is_odd: Formula = ("lt", 0, total([("mod", each, self.vec) for each in begins]))
         return ("floor_div", total([length, self.vec - 1, product([self.vec - 1, is_odd])]), self.vec)
 
-    def guard(self) -> Formula:
-        """What holds where a sector's channels have room, or fewer where elements are few."""
-        are_many: Formula = ("lt", FEW, self.planner.domain.points(self.planner.domain.every))
-        least: Formula = total([SHORT_RUN, product([LEAST_RUN - SHORT_RUN, are_many])])
+    def guard(self) -> tuple[Formula, ...]:
+        """What holds where a sector's channels have room, or fewer where elements are few, and vectors are no more than
+        single elements would be, or soon read."""
+        least: Formula = total([SHORT_RUN, product([LEAST_RUN - SHORT_RUN, self._are_many])])
         run = least if self.inner == 1 else ("max", least, self.inner)
-        begins = [self.count] if self.inner == 1 else [1]
-        return ("le", simplified(product([self.vec, self.outer, self.vectors(run, begins)])), self.most)
+        vectors = self.vectors(run, [self.count] if self.inner == 1 else [1])
+        thin = product([self.outer, ("lt", product([self.count, self.inner]), self.vec)])
+        return (
+            ("le", simplified(product([self.vec, self.outer, vectors])), self.most),
+            ("le", thin, MOST_THIN),
+        )
+
+    @property
+    def _are_many(self) -> Formula:
+        return ("lt", FEW, self.planner.domain.points(self.planner.domain.every))
 
     def channels(self, threads: int) -> Formula:
         """The channels of a block: as few as leave every multiprocessor its blocks, but so many that their elements are
