@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fusebuild.ir.values import Expr
-from fusebuild.kernels.common.batches import Batches, batches
+from fusebuild.kernels.common.batches import Batch, Batches, batches
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.spec import reductions
 from fusebuild.kernels.common.statements import Body
@@ -46,6 +46,14 @@ class Channels:
             body=body, gathered=gathered, early=early, before=before, own=own, after=after, shared=shared,
             of_channels=of_channels, others=others,
         )  # fmt: skip
+
+    @property
+    def moments(self) -> Batch | None:
+        """The only reduction, where it takes the moments of a channel's elements by batches."""
+        match [*self.gathered.of.values()]:
+            case [batch] if len(self.gathered.indices) == 1 and batch.looks_inside and batch.folding.is_running:
+                return batch
+        return None
 
     @property
     def exprs(self) -> tuple[Expr, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from fusebuild.kernels.common.batches import Batch
 from fusebuild.kernels.common.lambdas import foldings
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body, Group
@@ -21,20 +22,20 @@ def outer_persistent(spec: KernelSpec) -> KernelView:
     body, kept = Body(spec), spec.domain.kept
     channels, channel = Channels.of(body), Group(name="channel", axes=kept)
     needed = body.needs_coordinates([*channels.loaded, *channels.of_channels], channel)
-    inner = body.size(spec.domain.every[kept[-1] + 1 :])
+    inner, place = body.size(spec.domain.every[kept[-1] + 1 :]), "fb::place_of_channel<kVec>({})".format
     return make_view(
         body, channels.exprs,
         setup=(*body.coordinates(channel, needed), *loads_of_channel(body, channels.loaded, channel)),
-        sweeps=(copied(channels), _statistics(channels), _elements(channels, inner)),
+        sweeps=(copied(channels), *_statistics(channels), _elements(channels, inner)),
         epilogue=Sweep(
             arrays=tuple(
-                f"FUSEBUILD_SHARED({body.c_type(fid)}, of_channel{fid}, kThreads + 2 * kVec);"
+                f"FUSEBUILD_SHARED({body.c_type(fid)}, of_channel{fid}, {place('kThreads + kVec')});"
                 for fid in channels.shared
             ),
             results=(*accumulate(body, reductions(spec.task)).results, *map(body.statement, channels.own)),
             stores=(
                 *(f"T{fid}[{body.offset(fid, [channel])}] = {body.own_operand(fid)};" for fid in channels.of_channels),
-                *(f"of_channel{fid}[kVec + slot] = {body.variable(fid)};" for fid in channels.shared),
+                *(f"of_channel{fid}[{place('slot')}] = {body.variable(fid)};" for fid in channels.shared),
             ),
         ),
         extents={"outer": body.size(spec.domain.every[: kept[0]]), "channels": body.size(kept), "inner": inner},
@@ -69,18 +70,63 @@ def _tiles(body: Body, fids: Iterable[int]) -> Iterator[str]:
         address = f"reinterpret_cast<{{}}*>(tile{fid} + vectors * kVec)"
 
 
-def _statistics(channels: Channels) -> Sweep:
+def _statistics(channels: Channels) -> tuple[Sweep, ...]:
     """What a thread does with its elements of one channel: those of a vector, which ``loads`` take, or those at
-    ``places``."""
-    body, gathered = channels.body, channels.gathered
+    ``places``. Moments take two walks."""
+    body, gathered, moments = channels.body, channels.gathered, channels.moments
     taken = channels.taken(channels.before, gathered.targets())
-    return replace(
+    sweep = replace(
         gathering(channels),
         loads=tuple(vector_of_tile(body, fid, "begin + column") for fid in taken),
         load_coordinates=tuple(body.scalar_load(fid, f"v{fid}[k]") for fid in taken),
         coordinates=tuple(body.scalar_load(fid, f"tile{fid}[places[k]]") for fid in taken),
-        reduce=f"fb::reduce_row_of<kThreads>(width, {accumulators(body, gathered.indices)});",
     )
+    if moments is None:
+        return (replace(sweep, reduce=_reduced(accumulators(body, gathered.indices))),)
+    return _of_moments(channels, moments, taken, sweep)
+
+
+def _of_moments(channels: Channels, moments: Batch, taken: Iterable[int], sweep: Sweep) -> tuple[Sweep, Sweep]:
+    """A walk that adds up elements, around the first one of the channel, and one that adds up squares around their
+    mean."""
+    body, folding, elements = channels.body, moments.folding, moments.gathered
+    fid, c_type = folding.expr.outputs[0], moments.c_type
+    count, squares = "outer * inner", f"squares{fid} += around{fid}.squares({elements}, inside);"
+    first = (
+        f"fb::AroundOne<{c_type}> around{fid};",
+        "{  // the channel's first element",
+        *(f"  {body.scalar_load(each, f'tile{each}[runs.element(0, slot * inner)]')}" for each in taken),
+        *(f"  {body.statement(expr)}" for expr in channels.before),
+        f"  around{fid}.one = {moments.element};",
+        "}",
+    )
+    return (
+        replace(
+            sweep,
+            row=(*sweep.row, *first),
+            accumulators=(f"{c_type} sum{fid} = 0;", f"fb::Vec<{c_type}, kVec> {elements}{{}};"),
+            vector=(),
+            stores=(f"sum{fid} += around{fid}.sum({elements}, inside);",),
+            merged=(),
+            reduce=_reduced(f"fb::accumulator<fb::Sum>(sum{fid})"),
+            results=(f"around{fid}.beyond = fb::share_of(sum{fid}, {c_type}({count}));",),
+        ),
+        replace(
+            sweep,
+            row=(),
+            accumulators=(f"{c_type} squares{fid} = 0;",),
+            vector=(),
+            stores=(squares,),
+            batched=(squares,),
+            merged=(),
+            reduce=_reduced(f"fb::accumulator<fb::Sum>(squares{fid})"),
+            results=(f"const auto {folding.accumulator} = around{fid}.state(squares{fid}, {count});",),
+        ),
+    )
+
+
+def _reduced(accumulators: str) -> str:
+    return f"fb::reduce_row_of<kThreads>(width, {accumulators});"
 
 
 def gathering(channels: Channels) -> Sweep:
@@ -119,7 +165,10 @@ def _elements(channels: Channels, inner: str) -> Sweep:
 
 def _of_columns(body: Body, fids: Sequence[int]) -> Lines:
     """What neighbouring channels have, of which each element of a vector is one's."""
-    return tuple(f"const auto v{fid} = fb::load_elements<kVec>(of_channel{fid} + kVec + place.column);" for fid in fids)
+    return tuple(
+        f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::of_columns<kVec>(of_channel{fid}, place.column);"
+        for fid in fids
+    )
 
 
 def _of_pieces(body: Body, fids: Sequence[int]) -> Lines:
@@ -128,7 +177,7 @@ def _of_pieces(body: Body, fids: Sequence[int]) -> Lines:
         return ()
     return (
         "const fb::OfChannels<kVec> beside(place.column, inner, inner_reciprocal);",
-        *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = beside.of(of_channel{fid} + kVec);" for fid in fids),
+        *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = beside.of(of_channel{fid});" for fid in fids),
     )
 
 
