@@ -9,13 +9,12 @@ from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, 
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.spec import counts
 
-LEAST_RUN = 16
-"""Neighbours in memory that a block takes, where a channel has fewer: a sector of narrow elements."""
-ROOM_FOR_RUN = 64
-"""Neighbours for which a block shall have room where they begin anywhere in a vector, unless elements are few: of those
-that are no whole vector, each is stored alone."""
-FEW = 2**18
-"""Those few."""
+SHORT_RUN, RUN, ODD_RUN = 8, 16, 64
+"""Neighbours in memory that a block takes, where a channel has fewer: a sector of narrow elements, or half of one where
+elements are few, so that L2 has them; more where they begin anywhere in a vector, as each of those that are no whole
+vector is stored alone."""
+FEW, SOME = 2**18, 2**20
+"""Those few, and so many that single stores are no matter."""
 BLOCK_OF_FEW = 2**13
 """What a block has of them, at most: with more one block takes longer than three launches. (H100, batchnorm_train_nchw
 of 8 x 1 x 2048 elements: 7.7 us by one block, 7.2 by three kernels; of 201 x 1 x 117 11.7, 9.6; batchnorm_train of 1500
@@ -60,16 +59,22 @@ class Room:
         is_odd: Formula = ("lt", 0, total([("mod", each, self.vec) for each in begins]))
         return ("floor_div", total([length, self.vec - 1, product([self.vec - 1, is_odd])]), self.vec)
 
-    def guard(self) -> Formula:
-        """What holds where the neighbours that a block shall take have room."""
-        domain = self.planner.domain
-        are_many: Formula = ("lt", FEW, domain.points(domain.every))
+    @property
+    def least(self) -> Formula:
+        """The neighbours that a block takes at least."""
         edge = self.count if self.inner == 1 else self.inner
         are_odd: Formula = ("lt", 0, ("mod", edge, self.vec))
-        least: Formula = total([LEAST_RUN, product([ROOM_FOR_RUN - LEAST_RUN, are_many, are_odd])])
-        most: Formula = total([min(self.most, BLOCK_OF_FEW), product([max(0, self.most - BLOCK_OF_FEW), are_many])])
-        run = least if self.inner == 1 else ("max", least, self.inner)
-        vectors = self.vectors(run, [edge])
+        more, odd = RUN - SHORT_RUN, ODD_RUN - RUN
+        return total([SHORT_RUN, product([more, self._are_more(FEW)]), product([odd, self._are_more(SOME), are_odd])])
+
+    def _are_more(self, elements: int) -> Formula:
+        return ("lt", elements, self.planner.domain.points(self.planner.domain.every))
+
+    def guard(self) -> Formula:
+        """What holds where the neighbours that a block shall take have room."""
+        most = total([min(self.most, BLOCK_OF_FEW), product([max(0, self.most - BLOCK_OF_FEW), self._are_more(FEW)])])
+        run = self.least if self.inner == 1 else ("max", self.least, self.inner)
+        vectors = self.vectors(run, [self.count if self.inner == 1 else self.inner])
         return ("le", simplified(product([self.vec, self.outer, vectors])), simplified(most))
 
     def channels(self, threads: int) -> Formula:
@@ -77,7 +82,7 @@ class Room:
         neighbours in memory, and no more than have room, and a thread each. Columns are whole vectors, if they can."""
         beside: Formula = 2 * (self.vec - 1)
         filling: Formula = ("ceil_div", self.count, ("mul", BLOCKS_WANTED, MULTIPROCESSORS))
-        run: Formula = ("min", ("ceil_div", LEAST_RUN, ("max", 1, self.inner)), ("max", 1, self.count))
+        run: Formula = ("min", ("ceil_div", self.least, ("max", 1, self.inner)), ("max", 1, self.count))
         wanted: Formula = ("max", filling, run)
         if self.inner == 1:
             beside = product([beside, ("lt", 0, ("mod", self.count, self.vec))])

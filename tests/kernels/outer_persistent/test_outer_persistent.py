@@ -163,10 +163,11 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def is_whole(outer: int, channels: int, inner: int = 1, most: int = 32768, vec: int = 8) -> bool:
-    """Whether blocks have channels to themselves: the vectors around a run of 16 neighbours in memory, or of 64 where
-    many begin anywhere, have room in a block for each outer index, which is ``most`` elements, or less of few."""
-    are_many, is_odd = outer * channels * inner > 2**18, (channels if inner == 1 else inner) % vec != 0
-    run = max(64 if are_many and is_odd else 16, inner)
+    """Whether blocks have channels to themselves: the vectors around a run of 8 neighbours in memory, or of 16 or 64
+    where there are many, have room in a block for each outer index, which is ``most`` elements, or less of few."""
+    points, is_odd = outer * channels * inner, (channels if inner == 1 else inner) % vec != 0
+    are_many = points > 2**18
+    run = max(8 + 8 * are_many + 48 * (points > 2**20 and is_odd), inner)
     return outer * vec * ((run + (vec - 1) * (1 + is_odd)) // vec) <= (most if are_many else min(most, 2**13))
 
 
@@ -287,7 +288,7 @@ class TestOtherTasks:
         torch.testing.assert_close(s, x.sum((0, 3), keepdim=True))
         torch.testing.assert_close(y, x * w.view(1, 1, -1, 1) - s)
 
-    @pytest.mark.parametrize("shape", [(1, 1), (340, 3), (77, 1000)])
+    @pytest.mark.parametrize("shape", [(1, 1), (600, 3), (77, 1000)])
     def test_states_of_lambdas(self, artifacts: Path, shape: tuple[int, int]) -> None:
         plan, x = opened(artifacts, "normalized"), numbers(*shape)
         lse, y = plan(x)
