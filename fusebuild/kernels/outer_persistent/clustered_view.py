@@ -9,7 +9,7 @@ from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body, Group
 from fusebuild.kernels.common.view import KernelView, Sweep, accumulate, accumulators, make_view
 from fusebuild.kernels.outer_persistent.channels import Channels
-from fusebuild.kernels.outer_persistent.view import copied, gathering, loads_of_channel, vector_of_tile
+from fusebuild.kernels.outer_persistent.view import copied, elements_of_one, gathering, loads_of_channel, vector_of_tile
 
 
 def outer_clustered(spec: KernelSpec) -> KernelView:
@@ -19,7 +19,7 @@ def outer_clustered(spec: KernelSpec) -> KernelView:
     return make_view(
         body, channels.exprs,
         setup=(*body.coordinates(channel, needed), *loads_of_channel(body, channels.loaded, channel)),
-        sweeps=(copied(channels), _statistics(channels), _elements(channels)),
+        sweeps=(copied(channels), _statistics(channels), elements_of_one(channels)),
         epilogue=Sweep(
             results=(*accumulate(body, reductions(spec.task)).results, *map(body.statement, channels.own)),
             stores=tuple(
@@ -43,19 +43,4 @@ def _statistics(channels: Channels) -> Sweep:
         loads=tuple(vector_of_tile(body, fid, "vector * kVec") for fid in taken),
         element=(*(body.scalar_load(fid, f"v{fid}[k]") for fid in taken), *sweep.element),
         reduce=f"fb::reduce_row_in_cluster<kThreads, kCluster>(phase, {accumulators(body, gathered.indices)});",
-    )
-
-
-def _elements(channels: Channels) -> Sweep:
-    body = channels.body
-    taken = channels.taken(channels.after, channels.others)
-    return Sweep(
-        loads=tuple(vector_of_tile(body, fid, "vector * kVec") for fid in taken),
-        vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in channels.others),
-        element=(
-            *(body.scalar_load(fid, f"v{fid}[k]") for fid in taken),
-            *map(body.statement, channels.after),
-            *(f"o{fid}[k] = {body.own_operand(fid)};" for fid in channels.others),
-        ),
-        stores=tuple(f"fb::store_inside(T{fid} + place.at, o{fid}, inside);" for fid in channels.others),
     )

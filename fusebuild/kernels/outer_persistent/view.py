@@ -33,11 +33,12 @@ def outer_persistent(spec: KernelSpec) -> KernelView:
                 for fid in channels.shared
             ),
             results=(*accumulate(body, reductions(spec.task)).results, *map(body.statement, channels.own)),
-            stores=(
-                *(f"T{fid}[{body.offset(fid, [channel])}] = {body.own_operand(fid)};" for fid in channels.of_channels),
-                *(f"of_channel{fid}[{place('slot')}] = {body.variable(fid)};" for fid in channels.shared),
+            stores=tuple(
+                f"T{fid}[{body.offset(fid, [channel])}] = {body.own_operand(fid)};" for fid in channels.of_channels
             ),
+            joint_stores=tuple(f"of_channel{fid}[{place('slot')}] = {body.variable(fid)};" for fid in channels.shared),
         ),
+        alone=() if inner == "1" else _alone(channels),
         extents={"outer": body.size(spec.domain.every[: kept[0]]), "channels": body.size(kept), "inner": inner},
     )  # fmt: skip
 
@@ -122,6 +123,32 @@ def _of_moments(channels: Channels, moments: Batch, taken: Iterable[int], sweep:
             reduce=_reduced(f"fb::accumulator<fb::Sum>(squares{fid})"),
             results=(f"const auto {folding.accumulator} = around{fid}.state(squares{fid}, {count});",),
         ),
+    )
+
+
+def _alone(channels: Channels) -> tuple[Sweep, ...]:
+    """What is done where a block has one channel: all vectors are that one's."""
+    body, gathered = channels.body, channels.gathered
+    taken = channels.taken(channels.before, gathered.targets())
+    loads = tuple(vector_of_tile(body, fid, "vector * kVec") for fid in taken)
+    elements = tuple(body.scalar_load(fid, f"v{fid}[k]") for fid in taken)
+    statistics = (replace(each, loads=loads, element=(*elements, *each.element)) for each in _statistics(channels))
+    return (*statistics, elements_of_one(channels))
+
+
+def elements_of_one(channels: Channels) -> Sweep:
+    """What is computed of each element of the only channel."""
+    body = channels.body
+    taken = channels.taken(channels.after, channels.others)
+    return Sweep(
+        loads=tuple(vector_of_tile(body, fid, "vector * kVec") for fid in taken),
+        vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in channels.others),
+        element=(
+            *(body.scalar_load(fid, f"v{fid}[k]") for fid in taken),
+            *map(body.statement, channels.after),
+            *(f"o{fid}[k] = {body.own_operand(fid)};" for fid in channels.others),
+        ),
+        stores=tuple(f"fb::store_inside(T{fid} + place.at, o{fid}, inside);" for fid in channels.others),
     )
 
 

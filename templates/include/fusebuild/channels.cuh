@@ -57,19 +57,18 @@ struct AroundOne {
 
   // The sum of those elements that have a bit in `inside`, less `one` each.
   template <int N>
-  FUSEBUILD_DEVICE T sum(const Vec<T, N>& elements, unsigned inside) const {
-    Vec<T, N> terms;
+  FUSEBUILD_DEVICE T sum(Vec<T, N> elements, unsigned inside) const {
     FUSEBUILD_UNROLL
-    for (int k = 0; k < N; ++k) terms[k] = is_inside(inside, k) ? elements[k] - one : T(0);
-    return combine_all<Sum>(terms);
+    for (int k = 0; k < N; ++k) elements[k] -= one;
+    return combine_all<Sum>(only(elements, inside));
   }
 
   // The sum of their squares around the mean.
   template <int N>
-  FUSEBUILD_DEVICE T squares(const Vec<T, N>& elements, unsigned inside) const {
-    Vec<T, N> terms;
+  FUSEBUILD_DEVICE T squares(Vec<T, N> elements, unsigned inside) const {
     FUSEBUILD_UNROLL
-    for (int k = 0; k < N; ++k) terms[k] = is_inside(inside, k) ? elements[k] - one - beyond : T(0);
+    for (int k = 0; k < N; ++k) elements[k] = elements[k] - one - beyond;
+    Vec<T, N> terms = only(elements, inside);
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k) terms[k] *= terms[k];
     return combine_all<Sum>(terms);
@@ -77,6 +76,15 @@ struct AroundOne {
 
   FUSEBUILD_DEVICE typename Welford<T>::State state(T squares, int count) const {
     return {double(one) + double(beyond), squares, T(count)};
+  }
+
+ private:
+  template <int N>
+  static FUSEBUILD_DEVICE Vec<T, N> only(Vec<T, N> elements, unsigned inside) {
+    if (inside == (1u << N) - 1) return elements;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) elements[k] = is_inside(inside, k) ? elements[k] : T(0);
+    return elements;
   }
 };
 
