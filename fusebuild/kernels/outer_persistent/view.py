@@ -84,44 +84,39 @@ def _statistics(channels: Channels) -> tuple[Sweep, ...]:
     )
     if moments is None:
         return (replace(sweep, reduce=_reduced(accumulators(body, gathered.indices))),)
-    return _of_moments(channels, moments, taken, sweep)
+    return _of_moments(moments, sweep)
 
 
-def _of_moments(channels: Channels, moments: Batch, taken: Iterable[int], sweep: Sweep) -> tuple[Sweep, Sweep]:
-    """A walk that adds up elements, around the first one of the channel, and one that adds up squares around their
-    mean."""
-    body, folding, elements = channels.body, moments.folding, moments.gathered
-    fid, c_type = folding.expr.outputs[0], moments.c_type
-    count, squares = "outer * inner", f"squares{fid} += around{fid}.squares({elements}, inside);"
-    first = (
-        f"fb::AroundOne<{c_type}> around{fid};",
-        "{  // the channel's first element",
-        *(f"  {body.scalar_load(each, f'tile{each}[runs.element(0, slot * inner)]')}" for each in taken),
-        *(f"  {body.statement(expr)}" for expr in channels.before),
-        f"  around{fid}.one = {moments.element};",
-        "}",
-    )
+def _of_moments(moments: Batch, sweep: Sweep) -> tuple[Sweep, Sweep]:
+    """A walk that adds up elements, and one that adds up squares around their mean."""
+    folding, elements = moments.folding, moments.gathered
+    fid, c_type, count = folding.expr.outputs[0], moments.c_type, "outer * inner"
+    around, added = f"around{fid}", f"around{fid}.add({elements}, inside);"
+    both = ", ".join(f"fb::accumulator<fb::Sum>({around}.{part})" for part in ("beside", "squares"))
     return (
         replace(
             sweep,
-            row=(*sweep.row, *first),
-            accumulators=(f"{c_type} sum{fid} = 0;", f"fb::Vec<{c_type}, kVec> {elements}{{}};"),
+            accumulators=(
+                f"fb::AroundMean<{c_type}> {around};",
+                f"{c_type} sum{fid} = 0;",
+                f"fb::Vec<{c_type}, kVec> {elements}{{}};",
+            ),
             vector=(),
-            stores=(f"sum{fid} += around{fid}.sum({elements}, inside);",),
+            stores=(f"sum{fid} += {around}.sum({elements}, inside);",),
             merged=(),
             reduce=_reduced(f"fb::accumulator<fb::Sum>(sum{fid})"),
-            results=(f"around{fid}.beyond = fb::share_of(sum{fid}, {c_type}({count}));",),
+            results=(f"{around}.mean = fb::share_of(sum{fid}, {c_type}({count}));",),
         ),
         replace(
             sweep,
             row=(),
-            accumulators=(f"{c_type} squares{fid} = 0;",),
+            accumulators=(),
             vector=(),
-            stores=(squares,),
-            batched=(squares,),
+            stores=(added,),
+            batched=(added,),
             merged=(),
-            reduce=_reduced(f"fb::accumulator<fb::Sum>(squares{fid})"),
-            results=(f"const auto {folding.accumulator} = around{fid}.state(squares{fid}, {count});",),
+            reduce=_reduced(both),
+            results=(f"const auto {folding.accumulator} = {around}.state({count});",),
         ),
     )
 

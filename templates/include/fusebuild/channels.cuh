@@ -47,35 +47,34 @@ struct Runs {
   }
 };
 
-// The mean and the squares of elements that are on chip, and may be walked twice. They are taken around one of
-// them, so that a mean far from 0 costs no digits: how far the mean lies `beyond` that one is what they are
-// on average, and each squares what it lies beyond both. That is two sums of single numbers, which threads
-// add up in a fourth of the time in which they merge states of moments.
+// The mean and the squares of elements that are on chip, and may be walked twice: first they are added up, then
+// they are squared around their mean. What they are beside it in sum, which is what it lost, corrects both. So
+// threads add up single numbers, in a fourth of the time in which they merge states of moments.
 template <typename T>
-struct AroundOne {
-  T one, beyond = T(0);
+struct AroundMean {
+  T mean = T(0), beside = T(0), squares = T(0);
 
-  // The sum of those elements that have a bit in `inside`, less `one` each.
+  // The sum of those elements that have a bit in `inside`.
   template <int N>
-  FUSEBUILD_DEVICE T sum(Vec<T, N> elements, unsigned inside) const {
-    FUSEBUILD_UNROLL
-    for (int k = 0; k < N; ++k) elements[k] -= one;
+  static FUSEBUILD_DEVICE T sum(const Vec<T, N>& elements, unsigned inside) {
     return combine_all<Sum>(only(elements, inside));
   }
 
-  // The sum of their squares around the mean.
   template <int N>
-  FUSEBUILD_DEVICE T squares(Vec<T, N> elements, unsigned inside) const {
+  FUSEBUILD_DEVICE void add(Vec<T, N> elements, unsigned inside) {
     FUSEBUILD_UNROLL
-    for (int k = 0; k < N; ++k) elements[k] = elements[k] - one - beyond;
+    for (int k = 0; k < N; ++k) elements[k] -= mean;
     Vec<T, N> terms = only(elements, inside);
+    beside += combine_all<Sum>(terms);
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k) terms[k] *= terms[k];
-    return combine_all<Sum>(terms);
+    squares += combine_all<Sum>(terms);
   }
 
-  FUSEBUILD_DEVICE typename Welford<T>::State state(T squares, int count) const {
-    return {double(one) + double(beyond), squares, T(count)};
+  // What `count` elements have, all of which were added.
+  FUSEBUILD_DEVICE typename Welford<T>::State state(int count) const {
+    const T way = share_of(beside, T(count));
+    return {double(mean) + double(way), maximum(squares - beside * way, T(0)), T(count)};
   }
 
  private:
