@@ -76,6 +76,11 @@ class Channels:
         return tuple(fid for fid in self.read if fid in roots)
 
     @property
+    def gathered_from(self) -> tuple[int, ...]:
+        """Those whose elements are combined."""
+        return self.taken(self.before, self.gathered.targets())
+
+    @property
     def loaded(self) -> tuple[int, ...]:
         """The inputs that have one element a channel."""
         body = self.body

@@ -3,23 +3,22 @@ tensor 0 in shared memory: so many of the aligned vectors around the runs of its
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body, Group
-from fusebuild.kernels.common.view import KernelView, Sweep, accumulate, accumulators, make_view
+from fusebuild.kernels.common.view import KernelView, Sweep, accumulate, make_view
 from fusebuild.kernels.outer_persistent.channels import Channels
-from fusebuild.kernels.outer_persistent.view import copied, elements_of_one, gathering, loads_of_channel, vector_of_tile
+from fusebuild.kernels.outer_persistent.view import along_vectors, copied, elements_of_one, gathering, loads_of_channel
 
 
 def outer_clustered(spec: KernelSpec) -> KernelView:
     body, kept = Body(spec), spec.domain.kept
     channels, channel = Channels.of(body), Group(name="channel", axes=kept)
     needed = body.needs_coordinates([*channels.loaded, *channels.of_channels], channel)
+    statistics = gathering(channels, "fb::reduce_row_in_cluster<kThreads, kCluster>(phase, {});")
     return make_view(
         body, channels.exprs,
         setup=(*body.coordinates(channel, needed), *loads_of_channel(body, channels.loaded, channel)),
-        sweeps=(copied(channels), _statistics(channels), elements_of_one(channels)),
+        sweeps=(copied(channels), *along_vectors(channels, statistics), elements_of_one(channels)),
         epilogue=Sweep(
             results=(*accumulate(body, reductions(spec.task)).results, *map(body.statement, channels.own)),
             stores=tuple(
@@ -32,15 +31,3 @@ def outer_clustered(spec: KernelSpec) -> KernelView:
             "inner": body.size(spec.domain.every[kept[-1] + 1 :]),
         },
     )  # fmt: skip
-
-
-def _statistics(channels: Channels) -> Sweep:
-    body, gathered = channels.body, channels.gathered
-    taken = channels.taken(channels.before, gathered.targets())
-    sweep = gathering(channels)
-    return replace(
-        sweep,
-        loads=tuple(vector_of_tile(body, fid, "vector * kVec") for fid in taken),
-        element=(*(body.scalar_load(fid, f"v{fid}[k]") for fid in taken), *sweep.element),
-        reduce=f"fb::reduce_row_in_cluster<kThreads, kCluster>(phase, {accumulators(body, gathered.indices)});",
-    )

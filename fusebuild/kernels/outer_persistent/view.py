@@ -73,21 +73,38 @@ def _tiles(body: Body, fids: Iterable[int]) -> Iterator[str]:
 
 def _statistics(channels: Channels) -> tuple[Sweep, ...]:
     """What a thread does with its elements of one channel: those of a vector, which ``loads`` take, or those at
-    ``places``. Moments take two walks."""
-    body, gathered, moments = channels.body, channels.gathered, channels.moments
-    taken = channels.taken(channels.before, gathered.targets())
-    sweep = replace(
-        gathering(channels),
-        loads=tuple(vector_of_tile(body, fid, "begin + column") for fid in taken),
-        load_coordinates=tuple(body.scalar_load(fid, f"v{fid}[k]") for fid in taken),
-        coordinates=tuple(body.scalar_load(fid, f"tile{fid}[places[k]]") for fid in taken),
+    ``places``."""
+    body, taken = channels.body, channels.gathered_from
+    return tuple(
+        replace(
+            sweep,
+            loads=tuple(vector_of_tile(body, fid, "begin + column") for fid in taken),
+            load_coordinates=tuple(body.scalar_load(fid, f"v{fid}[k]") for fid in taken),
+            coordinates=tuple(body.scalar_load(fid, f"tile{fid}[places[k]]") for fid in taken),
+        )
+        for sweep in gathering(channels, "fb::reduce_row_of<kThreads>(width, {});")
     )
-    if moments is None:
-        return (replace(sweep, reduce=_reduced(accumulators(body, gathered.indices))),)
-    return _of_moments(moments, sweep)
 
 
-def _of_moments(moments: Batch, sweep: Sweep) -> tuple[Sweep, Sweep]:
+def gathering(channels: Channels, reduce: str) -> tuple[Sweep, ...]:
+    """How those elements of a batch are combined that are ``inside``, in one walk, or in two where they are moments.
+    ``reduce`` is how accumulators meet, a format of them."""
+    body, gathered, moments = channels.body, channels.gathered, channels.moments
+    sweep = join(
+        Sweep(
+            row=tuple(map(body.statement, channels.early)),
+            accumulators=tuple(each.declaration() for each in foldings(body, gathered.plain)),
+            element=tuple(map(body.statement, channels.before)),
+            accumulate=accumulate(body, gathered.singly).accumulate,
+            reduce=reduce.format(accumulators(body, gathered.indices)),
+        ),
+        gathered.along_rows(),
+    )
+    sweep = replace(sweep, accumulate=tuple(f"if (fb::is_inside(inside, k)) {line}" for line in sweep.accumulate))
+    return (sweep,) if moments is None else _of_moments(moments, sweep, reduce)
+
+
+def _of_moments(moments: Batch, sweep: Sweep, reduce: str) -> tuple[Sweep, Sweep]:
     """A walk that adds up elements, and one that adds up squares around their mean."""
     folding, elements = moments.folding, moments.gathered
     fid, c_type, count = folding.expr.outputs[0], moments.c_type, "outer * inner"
@@ -104,7 +121,7 @@ def _of_moments(moments: Batch, sweep: Sweep) -> tuple[Sweep, Sweep]:
             vector=(),
             stores=(f"sum{fid} += {around}.sum({elements}, inside);",),
             merged=(),
-            reduce=_reduced(f"fb::accumulator<fb::Sum>(sum{fid})"),
+            reduce=reduce.format(f"fb::accumulator<fb::Sum>(sum{fid})"),
             results=(f"{around}.mean = fb::share_of(sum{fid}, {c_type}({count}));",),
         ),
         replace(
@@ -115,7 +132,7 @@ def _of_moments(moments: Batch, sweep: Sweep) -> tuple[Sweep, Sweep]:
             stores=(added,),
             batched=(added,),
             merged=(),
-            reduce=_reduced(both),
+            reduce=reduce.format(both),
             results=(f"const auto {folding.accumulator} = {around}.state({count});",),
         ),
     )
@@ -123,12 +140,16 @@ def _of_moments(moments: Batch, sweep: Sweep) -> tuple[Sweep, Sweep]:
 
 def _alone(channels: Channels) -> tuple[Sweep, ...]:
     """What is done where a block has one channel: all vectors are that one's."""
-    body, gathered = channels.body, channels.gathered
-    taken = channels.taken(channels.before, gathered.targets())
+    statistics = gathering(channels, "fb::reduce_row_of<kThreads>(width, {});")
+    return (*along_vectors(channels, statistics), elements_of_one(channels))
+
+
+def along_vectors(channels: Channels, statistics: Iterable[Sweep]) -> Iterator[Sweep]:
+    """These of a channel's vectors."""
+    body, taken = channels.body, channels.gathered_from
     loads = tuple(vector_of_tile(body, fid, "vector * kVec") for fid in taken)
     elements = tuple(body.scalar_load(fid, f"v{fid}[k]") for fid in taken)
-    statistics = (replace(each, loads=loads, element=(*elements, *each.element)) for each in _statistics(channels))
-    return (*statistics, elements_of_one(channels))
+    return (replace(each, loads=loads, element=(*elements, *each.element)) for each in statistics)
 
 
 def elements_of_one(channels: Channels) -> Sweep:
@@ -145,25 +166,6 @@ def elements_of_one(channels: Channels) -> Sweep:
         ),
         stores=tuple(f"fb::store_inside(T{fid} + place.at, o{fid}, inside);" for fid in channels.others),
     )
-
-
-def _reduced(accumulators: str) -> str:
-    return f"fb::reduce_row_of<kThreads>(width, {accumulators});"
-
-
-def gathering(channels: Channels) -> Sweep:
-    """How those elements of a batch are combined that are ``inside``."""
-    body, gathered = channels.body, channels.gathered
-    sweep = join(
-        Sweep(
-            row=tuple(map(body.statement, channels.early)),
-            accumulators=tuple(each.declaration() for each in foldings(body, gathered.plain)),
-            element=tuple(map(body.statement, channels.before)),
-            accumulate=accumulate(body, gathered.singly).accumulate,
-        ),
-        gathered.along_rows(),
-    )
-    return replace(sweep, accumulate=tuple(f"if (fb::is_inside(inside, k)) {line}" for line in sweep.accumulate))
 
 
 def _elements(channels: Channels, inner: str) -> Sweep:
