@@ -2,7 +2,8 @@
 
 The domain is ``reduced x kept`` or ``reduced x kept x reduced``: what is kept are **channels**, and one number of each
 is what the reductions give. Where a channel has few elements, blocks have channels of their own, whose elements they
-read once (:mod:`fusebuild.kernels.outer_persistent.whole`).
+read once (:mod:`fusebuild.kernels.outer_persistent.whole`), and of somewhat more clusters of blocks do
+(:mod:`fusebuild.kernels.outer_persistent.clustered`).
 
 All else reads its tensors twice, by the kernels that reductions and elementwise tasks have: those of ``reduction`` find
 the statistics, which are outputs, and one of ``pointwise`` reads them and walks backwards, so that it finds in L2 what

@@ -47,9 +47,9 @@ struct Runs {
   }
 };
 
-// The mean and the squares of elements that are on chip, and may be walked twice: first they are added up, then
-// they are squared around their mean. What they are beside it in sum, which is what it lost, corrects both. So
-// threads add up single numbers, in a fourth of the time in which they merge states of moments.
+// The mean and the squares of elements that are on chip, and may be walked twice: first they are added up,
+// then they are squared around their mean. What they are beside it in sum, which is what it lost, corrects
+// both. So threads add up single numbers, in a fourth of the time in which they merge states of moments.
 template <typename T>
 struct AroundMean {
   T mean = T(0), beside = T(0), squares = T(0);
@@ -87,8 +87,8 @@ struct AroundMean {
   }
 };
 
-// Where a block has a value of its channel number `slot`, which may be as many as N before the first one: after
-// every N there is a gap, so that the N-th ones that threads read at a time lie in different banks.
+// Where a block has a value of its channel number `slot`, which may be as many as N before the first one:
+// after every N there is a gap, so that the N-th ones that threads read at a time lie in different banks.
 template <int N>
 FUSEBUILD_CONSTEXPR int place_of_channel(int slot) {
   return N + slot + (N + slot) / N;
