@@ -19,6 +19,9 @@ BLOCK_OF_FEW = 2**13
 """What a block has of them, at most: with more one block takes longer than three launches. (H100, batchnorm_train_nchw
 of 8 x 1 x 2048 elements: 7.7 us by one block, 7.2 by three kernels; of 201 x 1 x 117 11.7, 9.6; batchnorm_train of 1500
 x 33 by blocks of 7 columns 13.4, before by 2 6.4.)"""
+FEW_IN_COLUMN = 8
+"""Elements of columns that are taken whatever their number. (H100, batchnorm_train of 26 x 53888 elements 8.3 -> 10.9
+us, of 333 x 60001 59 -> 81, of 30 x 500000 46 -> 90, before values of channels lay in different banks.)"""
 BLOCKS_WANTED = 2
 """Blocks of each multiprocessor that channels are shared out to."""
 
@@ -70,12 +73,16 @@ class Room:
     def _are_more(self, elements: int) -> Formula:
         return ("lt", elements, self.planner.domain.points(self.planner.domain.every))
 
-    def guard(self) -> Formula:
-        """What holds where the neighbours that a block shall take have room."""
+    def guard(self) -> tuple[Formula, ...]:
+        """What holds where the neighbours that a block shall take have room, and no columns are so many that it is
+        faster to read them twice, by vectors of columns."""
         most = total([min(self.most, BLOCK_OF_FEW), product([max(0, self.most - BLOCK_OF_FEW), self._are_more(FEW)])])
         run = self.least if self.inner == 1 else ("max", self.least, self.inner)
         vectors = self.vectors(run, [self.count if self.inner == 1 else self.inner])
-        return ("le", simplified(product([self.vec, self.outer, vectors])), simplified(most))
+        has_room: Formula = ("le", simplified(product([self.vec, self.outer, vectors])), simplified(most))
+        if self.inner != 1:
+            return (has_room,)
+        return (has_room, ("le", product([self._are_more(SOME), self.outer]), FEW_IN_COLUMN))
 
     def channels(self, threads: int) -> Formula:
         """The channels of a block: as few as leave every multiprocessor its blocks, but so many that their elements are

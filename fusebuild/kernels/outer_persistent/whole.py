@@ -92,7 +92,7 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
     if choice.threads * _bytes_beside(kernel) > BESIDE_BYTES:
         return []
     points, own = domain.points(domain.every), domain.points(domain.reduced)
-    guard = (fits_int32(points), ("lt", 0, own), room.guard(), *planner.aligned(domain.flat, vec))
+    guard = (fits_int32(points), ("lt", 0, own), *room.guard(), *planner.aligned(domain.flat, vec))
     grid: Formula = ("ceil_div", room.count, channels)
     shared = product([room.outer, run_vectors, vec * planner.bytes_of(inputs)])
     block = (choice.threads, 1, 1)

@@ -226,6 +226,12 @@ class TestBatchNorms:
         expected = "whole_int32" if is_whole(*shape) else "clustered_int32" if is_clustered(*shape) else ""
         assert variant == expected or not expected
 
+    def test_many_elements_do_where_columns_have_few(self, artifacts: Path) -> None:
+        plan = opened(artifacts, "batchnorm_train")
+        for rows, columns, expected in ((8, 2**18 + 1, True), (9, 2**18, False), (32, 2**15, True), (26, 53888, False)):
+            inputs = [torch.empty(rows, columns, dtype=torch.bfloat16), *[torch.empty(columns)] * 4]
+            assert (chosen(plan, *inputs) == "whole_int32") == expected
+
     def test_others_read_tensors_that_begin_anywhere(self, artifacts: Path) -> None:
         x = numbers(3, 37, 7, dtype=torch.bfloat16)
         for at in range(1, 8):
