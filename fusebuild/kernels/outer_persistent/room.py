@@ -9,10 +9,9 @@ from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, 
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.spec import counts
 
-SHORT_RUN, RUN, ODD_RUN = 8, 16, 64
-"""Neighbours in memory that a block takes, where a channel has fewer: a sector of narrow elements, or half of one where
-elements are few, so that L2 has them; more where they begin anywhere in a vector, as each of those that are no whole
-vector is stored alone."""
+RUN, ODD_RUN = 16, 64
+"""Neighbours in memory that a block takes, where a channel has fewer: a sector of narrow elements; more where they
+begin anywhere in a vector, as each of those that are no whole vector is stored alone."""
 FEW, SOME = 2**18, 2**20
 """Those few, and so many that single stores are no matter."""
 BLOCK_OF_FEW = 2**13
@@ -67,8 +66,7 @@ class Room:
         """The neighbours that a block takes at least."""
         edge = self.count if self.inner == 1 else self.inner
         are_odd: Formula = ("lt", 0, ("mod", edge, self.vec))
-        more, odd = RUN - SHORT_RUN, ODD_RUN - RUN
-        return total([SHORT_RUN, product([more, self._are_more(FEW)]), product([odd, self._are_more(SOME), are_odd])])
+        return total([RUN, product([ODD_RUN - RUN, self._are_more(SOME), are_odd])])
 
     def _are_more(self, elements: int) -> Formula:
         return ("lt", elements, self.planner.domain.points(self.planner.domain.every))

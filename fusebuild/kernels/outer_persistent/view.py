@@ -109,20 +109,19 @@ def _of_moments(moments: Batch, sweep: Sweep, reduce: str) -> tuple[Sweep, Sweep
     folding, elements = moments.folding, moments.gathered
     fid, c_type, count = folding.expr.outputs[0], moments.c_type, "outer * inner"
     around, added = f"around{fid}", f"around{fid}.add({elements}, inside);"
-    both = ", ".join(f"fb::accumulator<fb::Sum>({around}.{part})" for part in ("beside", "squares"))
+
+    def met(*parts: str) -> str:
+        return reduce.format(", ".join(f"fb::accumulator<fb::Sum>({around}.{part})" for part in parts))
+
     return (
         replace(
             sweep,
-            accumulators=(
-                f"fb::AroundMean<{c_type}> {around};",
-                f"{c_type} sum{fid} = 0;",
-                f"fb::Vec<{c_type}, kVec> {elements}{{}};",
-            ),
+            accumulators=(f"fb::AroundMean<{c_type}> {around};", f"fb::Vec<{c_type}, kVec> {elements}{{}};"),
             vector=(),
-            stores=(f"sum{fid} += {around}.sum({elements}, inside);",),
+            stores=(f"{around}.gather({elements}, inside);",),
             merged=(),
-            reduce=reduce.format(f"fb::accumulator<fb::Sum>(sum{fid})"),
-            results=(f"{around}.mean = fb::share_of(sum{fid}, {c_type}({count}));",),
+            reduce=met("sum", "sizes"),
+            results=(f"{around}.settle({count});",),
         ),
         replace(
             sweep,
@@ -132,7 +131,7 @@ def _of_moments(moments: Batch, sweep: Sweep, reduce: str) -> tuple[Sweep, Sweep
             stores=(added,),
             batched=(added,),
             merged=(),
-            reduce=reduce.format(both),
+            reduce=met("beside", "squares"),
             results=(f"const auto {folding.accumulator} = {around}.state({count});",),
         ),
     )

@@ -49,17 +49,31 @@ struct Runs {
 
 // The mean and the squares of elements that are on chip, and may be walked twice: first they are added up,
 // then they are squared around their mean. What they are beside it in sum, which is what it lost, corrects
-// both. So threads add up single numbers, in a fourth of the time in which they merge states of moments.
+// both. So threads add up single numbers, in a fourth of the time in which they merge states of moments. The
+// mean is rounded to a grid of 2^-12 of how large elements are, so that narrow ones less the mean are exact:
+// else all would be rounded the same way, which a mean near 0 shows.
 template <typename T>
 struct AroundMean {
-  T mean = T(0), beside = T(0), squares = T(0);
+  T sum = T(0), sizes = T(0), mean = T(0), beside = T(0), squares = T(0);
 
-  // The sum of those elements that have a bit in `inside`.
+  // First: those elements that have a bit in `inside`.
   template <int N>
-  static FUSEBUILD_DEVICE T sum(const Vec<T, N>& elements, unsigned inside) {
-    return combine_all<Sum>(only(elements, inside));
+  FUSEBUILD_DEVICE void gather(const Vec<T, N>& elements, unsigned inside) {
+    Vec<T, N> terms = only(elements, inside);
+    sum += combine_all<Sum>(terms);
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) terms[k] = terms[k] < T(0) ? -terms[k] : terms[k];
+    sizes += combine_all<Sum>(terms);
   }
 
+  // Between: when all `count` of them are in the sums.
+  FUSEBUILD_DEVICE void settle(int count) {
+    const T size = share_of(sizes, T(count));
+    const Grid<T> grid = grid_of(T(4096) * size * size);
+    mean = rint(share_of(sum, T(count)) * grid.inverse) * grid.size;
+  }
+
+  // Then: the same ones again.
   template <int N>
   FUSEBUILD_DEVICE void add(Vec<T, N> elements, unsigned inside) {
     FUSEBUILD_UNROLL
