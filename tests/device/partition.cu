@@ -33,11 +33,11 @@ FUSEBUILD_ENTRY(whole_begins)
 
 // The rows that a walker has, in order, from `out[walker * rows]` on, and how many they are.
 FUSEBUILD_KERNEL(128, 1)
-walked(int64_t* __restrict__ out, int64_t* __restrict__ counts, int64_t columns, int64_t rows,
+walked(int64_t* __restrict__ out, int64_t* __restrict__ counts, int64_t columns, int64_t rows, int64_t run,
        int64_t walkers) {
   const int64_t walker = int64_t(fb::block_x()) * 128 + fb::thread_x();
   if (walker >= (walkers < rows ? walkers : rows)) return;
-  const fb::WalkedRows found = fb::walked_rows<8>(columns, rows, walker, walkers);
+  const fb::WalkedRows found = fb::walked_rows<8>(columns, rows, run, walker, walkers);
   counts[walker] = found.count;
   int64_t row = found.first;
   for (int64_t at = 0; at < found.count; ++at, row = found.after(row, rows)) out[walker * rows + at] = row;

@@ -95,16 +95,38 @@ def test_blocks_with_whole_indices_have_as_many_each(outers: int, depth: int, bl
     assert not used or 1 <= min(indices[:used]) <= max(indices[:used]) <= min(indices[:used]) + 1
 
 
+def walked(columns: int, rows: int, run: int, walkers: int) -> list[list[int]]:
+    """The rows of each walker, ``run`` of which follow each other in a sample."""
+    sharing = min(walkers, rows)
+    out, counts = torch.full((sharing, rows), -1), torch.full((sharing,), -1)
+    library("partition").run("walked", (1,), (128,), out, counts, columns, rows, run, walkers)
+    return [[int(row) for row in own[:count]] for own, count in zip(out, counts, strict=True)]
+
+
 @settings(max_examples=150, deadline=None)
 @given(columns=st.integers(1, 40), rows=st.integers(1, 300), walkers=st.integers(1, 90))
 @example(columns=8, rows=5, walkers=9)
 @example(columns=3, rows=7, walkers=1)
 @example(columns=4, rows=90, walkers=90)
 def test_walkers_share_all_rows_those_that_begin_alike_after_each_other(columns: int, rows: int, walkers: int) -> None:
-    sharing = min(walkers, rows)
-    out, counts = torch.full((sharing, rows), -1), torch.full((sharing,), -1)
-    library("partition").run("walked", (1,), (128,), out, counts, columns, rows, walkers)
-    found = [[int(row) for row in own[:count]] for own, count in zip(out, counts, strict=True)]
+    found = walked(columns, rows, 32, walkers)
     assert max(map(len, found)) - min(map(len, found)) <= 1
     period = 8 // gcd(8, columns)
     assert [row for own in found for row in own] == sorted(range(rows), key=lambda row: (row % period, row))
+
+
+@settings(max_examples=150, deadline=None)
+@given(columns=st.integers(1, 40), rows=st.integers(1, 300), run=st.integers(1, 15), walkers=st.integers(1, 128))
+@example(columns=3, rows=300, run=5, walkers=90)
+@example(columns=3, rows=300, run=5, walkers=30)
+@example(columns=3, rows=7, run=1, walkers=9)
+def test_walkers_have_neighbouring_rows_at_a_time_where_samples_have_few(
+    columns: int, rows: int, run: int, walkers: int
+) -> None:
+    """Each has rows of one place of a vector, where few walkers are left over by that."""
+    found, sharing, period = walked(columns, rows, run, walkers), min(walkers, rows), 8 // gcd(8, columns)
+    assert sorted(row for own in found for row in own) == [*range(rows)]
+    working = sharing // period * period
+    if run >= 2 * period or period == 1 or 16 * (sharing - working) >= sharing:
+        return
+    assert found == [[*range(first, rows, working)] for first in range(working)] + [[]] * (sharing - working)

@@ -129,7 +129,8 @@ def check_ways(run: set[Kind]) -> None:
             "shiftedN_vecN_int32", "clusterN_vecN_int32",
             "shared_vecN_int32", "shared_vec1_int32", "reread_scalar_int64")  # fmt: skip
     tiled = ("inner_tiled tiled_vecN_int32", "inner_edged_tiles edged_tiles_vecN_int32",
-             "inner_threaded threaded_vecN_int32", "inner_staged staged_vecN_int32", "inner_split split_vecN_int32",
+             "inner_threaded threaded_vecN_int32", "inner_staged staged_vecN_int32",
+             "ticket_counters inner_trailing trailing_vecN_int32",
              "inner_split anywhere_vecN_int64")  # fmt: skip
     walked = ("ticket_counters inner_resident residentN_vecN_int32", "inner_resident edged1_vecN_int32",
               "inner_resident edgedN_vecN_int32", "ticket_counters inner_resident edgedN_vecN_int32")  # fmt: skip

@@ -60,7 +60,7 @@ SHOWN_FUSIONS = {
     "batches_cluster": ("0_cluster4_vec8_int32",),
     "inner_outer_finishes": ("0_registers1024_vec4_int32_finish",),  # groups that share out blocks
     "edged_rows": ("0_edged1_vec8_int32",),
-    "crossing_rows": ("0_edged1_vec8_int32", "0_split_vec8_int32", "0_tiled_vec8_int32"),
+    "crossing_rows": ("0_edged1_vec8_int32", "0_trailing_vec8_int32", "0_tiled_vec8_int32"),
     "edged_tiles": ("0_N127_edged_tiles_vec8_int32", "1_K1001_edged1_vec8_int32"),
     "resident_rows": ("0_resident8_vec8_int32", "0_resident8_vec8_int32_counters", "0_edged32768_vec8_int32"),
     "odd_lambdas": ("0_edged1_vec4_int32",),

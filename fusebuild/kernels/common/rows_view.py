@@ -39,7 +39,8 @@ class Rows:
     floats where threads have vectors of them; ``held`` says where a thread has an input already that it has no vector
     of: an element, or the one value of a vector. Where vectors ``cross`` from one column axis' end to its next
     beginning, each element has coordinates of its own; ``by_pieces`` what does not change along the innermost axis is
-    loaded once for each of its runs that a vector has a part of, and is a vector then, too."""
+    loaded once for each of its runs that a vector has a part of, and is a vector then, too. Where the ``first`` of
+    those runs has been found, what it has is ``held``."""
 
     body: Body
     row: Group
@@ -50,6 +51,7 @@ class Rows:
     held: Mapping[int, str] = field(default_factory=dict)
     cross: bool = False
     by_pieces: bool = False
+    first: str = ""
 
     @property
     def inner(self) -> int:
@@ -239,19 +241,31 @@ class Rows:
         """The lines that make vectors of the inputs ``fids``, one of the :attr:`pieces` each."""
         if not fids:
             return ()
-        body, extent = self.body, self.body.extents[self.inner]
-        size = self.column.divisor.format(self.inner) if self.divides(self.inner) else f"Index({extent})"
-        group = replace(self.column, name="piece", axes=self.column.axes[:-1])
-        loads = ((fid, f"r{fid}[{body.offset(fid, [group])}]") for fid in fids)
+        body, visits = self.body, "others" if self.first else "each"
+        begins = {fid: f" = fb::pack(fb::splat<kVec>({self.held[fid]}))" if self.first else "{}" for fid in fids}
+        coordinates, loads = self.of_piece(fids)
         return (
-            f"const fb::Pieces<kVec, Index> pieces({self.column.name}, {self.column.name} / {size}, {extent});",
-            *(f"fb::Packed<{self.c_type(fid)}, kVec> p{fid}{{}};" for fid in fids),
-            "pieces.each([&](Index piece, Index from) FUSEBUILD_INLINE {",
-            *(f"  {line}" for line in body.coordinates(group, body.needs_coordinates(fids, group))),
-            *(f"  fb::fill_from(p{fid}, from, {load});  // {body.value(fid).name}" for fid, load in loads),
+            f"const fb::Pieces<kVec, Index> pieces({self.column.name}, {self.first or self.run}, "
+            f"{body.extents[self.inner]});",
+            *(f"fb::Packed<{self.c_type(fid)}, kVec> p{fid}{begins[fid]};" for fid in fids),
+            f"pieces.{visits}([&](Index piece, Index from) FUSEBUILD_INLINE {{",
+            *(f"  {line}" for line in coordinates),
+            *(f"  fb::fill_from(p{fid}, from, {load});  // {body.value(fid).name}" for fid, load in loads.items()),
             "});",
             *(self.vector(fid, f"fb::unpack(p{fid})") for fid in fids),
         )  # fmt: skip
+
+    @property
+    def run(self) -> str:
+        """The run of the innermost axis that the current vector begins in."""
+        size = self.column.divisor.format(self.inner) if self.divides(self.inner) else None
+        return f"{self.column.name} / {size or f'Index({self.body.extents[self.inner]})'}"
+
+    def of_piece(self, fids: Sequence[int]) -> tuple[Lines, dict[int, str]]:
+        """The coordinates of the run ``piece``, and the load of what it has of each of the :attr:`pieces` ``fids``."""
+        body, group = self.body, replace(self.column, name="piece", axes=self.column.axes[:-1])
+        loads = {fid: f"r{fid}[{body.offset(fid, [group])}]" for fid in fids}
+        return body.coordinates(group, body.needs_coordinates(fids, group)), loads
 
     def _placed(self, exprs: Sequence[Expr]) -> dict[Expr, int]:
         """The exprs that say whether an element of a vector is at a position, with that: found once for the vector."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula, product
 from fusebuild.kernels.common.spec import KernelSpec, KnownSizes, LaunchSpec, VariantSpec, workspace_parameter
 from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.common.view import KernelView, make_view
@@ -27,14 +28,17 @@ COUNTERS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TicketCounters:
-    """So many ``counters``: the rows of each are handed out apart from those of others."""
+    """So many ``counters`` for each block that sets them to zero: where one does, the rows of each are handed out apart
+    from those of others."""
 
     counters: int = COUNTERS
 
-    def serving(self, variant: VariantSpec) -> VariantSpec:
-        """``variant``, whose only kernel draws tickets, with the counters and the kernel that sets them to zero."""
+    def serving(self, variant: VariantSpec, blocks: Formula = 1) -> VariantSpec:
+        """``variant``, whose only kernel counts, with the counters of so many ``blocks`` after its other scratch, and
+        the kernel that sets them to zero."""
         (launch,) = variant.launches
-        counters = workspace_parameter("counters", DType.INT32, 0, const=False, comment="of tickets")
+        slot = len(variant.scratch)
+        counters = workspace_parameter("counters", DType.INT32, slot, const=False, comment="which begin with 0")
         first = KernelSpec(
             template="ticket_counters",
             task=launch.kernel.task,
@@ -48,10 +52,11 @@ class TicketCounters:
         )
         drawing = replace(launch.kernel, parameters=(*launch.kernel.parameters, counters))
         launches = (
-            LaunchSpec(kernel=first, grid=(1, 1, 1), block=(self.counters, 1, 1)),
+            LaunchSpec(kernel=first, grid=(blocks, 1, 1), block=(self.counters, 1, 1)),
             replace(launch, kernel=drawing, overlaps=True),
         )
-        return replace(variant, launches=launches, scratch=(self.counters * DType.INT32.bytes,))
+        counted = product([self.counters * DType.INT32.bytes, blocks])
+        return replace(variant, launches=launches, scratch=(*variant.scratch, counted))
 
 
 def ticket_counters(spec: KernelSpec) -> KernelView:

@@ -11,6 +11,7 @@ from fusebuild.kernels.persistent.split_view import inner_split
 from fusebuild.kernels.persistent.staged_view import inner_staged
 from fusebuild.kernels.persistent.threaded_view import inner_threaded
 from fusebuild.kernels.persistent.tiled_view import inner_tiled
+from fusebuild.kernels.persistent.trailing_view import inner_trailing
 from fusebuild.kernels.persistent.view import inner_persistent
 
 FAMILY = Family(
@@ -27,5 +28,6 @@ FAMILY = Family(
         "inner_threaded": inner_threaded,
         "inner_split": inner_split,
         "inner_staged": inner_staged,
+        "inner_trailing": inner_trailing,
     },
 )

@@ -21,7 +21,7 @@ from fusebuild.kernels.common.rows import (
 from fusebuild.kernels.common.spec import VariantSpec, reductions
 from fusebuild.kernels.common.sweeps import inputs_after, last_sweep
 from fusebuild.kernels.persistent.budgets import IN_REGISTERS, LAST_SWEEP
-from fusebuild.kernels.persistent.long_rows import edged_lengths, has_edged
+from fusebuild.kernels.persistent.long_rows import edged_lengths
 from fusebuild.kernels.persistent.registers import RUNGS as BLOCK_RUNGS
 from fusebuild.kernels.persistent.registers import InRegisters, RegisterChoice
 from fusebuild.kernels.persistent.way import PersistentHeuristics, chunks_of, row_choice
@@ -96,8 +96,7 @@ class Cluster(InRegisters):
         if isinstance(self.columns, int) or (most is not None and most <= max(BLOCK_RUNGS)):
             return ()
         longest = (most,) if most is not None and most > RUNGS[-1] else ()
-        taken = max(edged_lengths(self), default=0)
-        held = [] if has_edged(self) else [rung for rung in self._held_rungs if rung > taken]
+        held = () if edged_lengths(self) else self._held_rungs
         return (*held, *longest)
 
     @property

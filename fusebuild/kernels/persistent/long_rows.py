@@ -72,8 +72,13 @@ EDGED_RUNGS = (2048, 8192, 32768, 131072, 262144)
 """Elements of the longest rows with edges of a kernel of its own. A row of a quarter of them still has enough bytes on
 their way."""
 
-SAMPLED_RUNGS = (2048, 8192, 16384, 32768, 98304, 196608)
-"""The same where inputs differ from sample to sample: shared memory for longer rows is room for fewer of them."""
+SAMPLED_RUNGS = (2048, 4096, 8192, 16384, 32768)
+"""The same where inputs differ from sample to sample, which are several times a row."""
+
+LONGEST_SAMPLED, ROWS_OF_PLACE = 98304, 4
+"""Elements of longer rows yet that stay on chip where samples have so many that begin at each place of a vector, and
+so many. All others trail. (H100, adaln_forward of 2 x 640 x 91648: 199 us so, 250 where rows trail; of 211 x 5 x 70901
+294 and 191.)"""
 
 BLOCK_THREADS = (32, 64, 128, 256, 512)
 """Threads that may share what a block has of a row: of a warp alone, none waits at a barrier."""
@@ -309,6 +314,14 @@ class LongRowsWay(Way):
         """What rows share, all of them or some."""
         return (*self.resident, *self.of_samples)
 
+    @property
+    def rows_of_sample(self) -> Formula:
+        """The rows that follow each other and read the same of all inputs that differ from sample to sample."""
+        told = {axis for fid in self.of_samples for axis in self.domain.accesses[fid].axes}
+        kept = self.domain.kept
+        last = next((at for at, axis in reversed([*enumerate(kept, 1)]) if axis in told), 0)
+        return self.domain.points(kept[last:])
+
     def chunks(self, per_row: int, cluster: int) -> int:
         """Vectors of a row that each thread has."""
         vectors = self.size // self.vec - self.room if self.has_edges else -(-self.size // self.vec)
@@ -454,6 +467,7 @@ class LongRowsWay(Way):
         fits: Formula = ("le", self.columns, self.held(per_row, cluster))
         aligned = self.aligned((*self.resident, *self.of_samples), self.vec) if self.has_edges else ()
         walkers = formula_parameter("walkers", heuristics.walkers_of_device, "clusters that share the rows")
+        run = formula_parameter("run", self.rows_of_sample, "rows that follow each other in a sample")
         variant = self.rows_variant(
             way,
             (*guard, *aligned, fits),
@@ -462,7 +476,7 @@ class LongRowsWay(Way):
             name=way if name[-1].isdigit() else f"{name}{cluster}_vec{self.vec}_int32",
             shared_bytes=self.shared_bytes(per_row, cluster) if heuristics.walkers else 0,
             when_known=heuristics if heuristics.is_alone else None,
-            more=(walkers,) if walks else (),
+            more=((walkers, run) if is_walked_by_samples else (walkers,)) if walks else (),
             template=self.SAMPLED_TEMPLATE if is_walked_by_samples else "",
         )
         return (TicketCounters().serving(variant) if walks and not is_walked_by_samples else variant,)
@@ -528,12 +542,20 @@ class Edged(LongRowsWay):
         found = own.climbed(rows.edged_rungs, lambda each: each.by(each.rung_name("edged", own.size), guard))
         walked = [at for at, each in enumerate(found, 1) if is_sampled(each)]
         some = found[: max(walked, default=len(found))]  # what stays is worth more than the threads of the next step
-        return (*self.but_for_few(some), *found[len(some) :])
+        return (*self.but_for_few(some), *found[len(some) :], *rows.of_many_samples(guard))
+
+    def of_many_samples(self, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
+        """The variant for the longest rows, where samples have many."""
+        if not self.of_samples:
+            return ()
+        are_whole: Formula = ("eq", ("mod", self.columns, self.vec), 0)
+        of_place = product([self.rows_of_sample, total([1, product([self.vec - 1, are_whole])])])
+        many: Formula = ("le", ROWS_OF_PLACE * self.vec, of_place)
+        return replace(self, size=LONGEST_SAMPLED).by(f"edged{LONGEST_SAMPLED}", (*guard, many))
 
     @property
     def edged_rungs(self) -> tuple[int, ...]:
-        """The ladder. What stays of samples is so much that blocks of the longest rows but one have room for less. The
-        last step is none where shared memory has such rows."""
+        """The ladder. The last step is none where shared memory has such rows."""
         rungs = SAMPLED_RUNGS if self.of_samples else EDGED_RUNGS
         return rungs[:-1] if stages(self) else rungs
 

@@ -27,6 +27,7 @@ from fusebuild.kernels.persistent import (
     staged_rows,
     threaded,
     tiled,
+    trailing_rows,
 )
 from fusebuild.kernels.persistent.way import RowTask, Way
 
@@ -39,7 +40,7 @@ WAYS: tuple[type[Way], ...] = (
     edged_tiles.EdgedTiles,  # short odd ones of a known length: many in shared memory, read by aligned vectors
     long_rows.Edged,  # those of any length, by aligned vectors and the elements beside those
     staged_rows.Staged,  # longer ones of several axes, in the shared memory of a cluster
-    split_rows.Split,  # those of several axes that no cluster keeps, in parts
+    trailing_rows.Trailing,  # those of several axes that no cluster keeps, in parts
     beyond_registers.Shared,  # rows in the shared memory of one block
     # Rows whose length is no multiple of a vector's:
     threaded.Threaded,  # of a few elements, whose number is known: a thread has whole rows

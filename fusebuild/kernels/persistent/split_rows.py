@@ -1,5 +1,5 @@
-"""Rows that no cluster keeps, in parts: as many blocks as fill the device have a part of a row each. So are rows read
-whose tensors begin anywhere (:class:`Anywhere`), however long they are.
+"""Rows whose tensors begin anywhere, however long they are, in parts where there are few: as many blocks as fill the
+device have a part of a row each.
 
 What a row is reduced to is known when all of its blocks are done, which is when their kernel is. So there is a launch
 for each sweep over the rows, which reads them again: its blocks combine the partial results that the sweeps before it
@@ -31,7 +31,6 @@ from fusebuild.kernels.common.spec import (
     kernel_parameters,
     reductions,
 )
-from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS, Edged
 from fusebuild.kernels.persistent.moments import Moments, moments_of
 from fusebuild.kernels.persistent.way import Way
 from fusebuild.ops.table import op_of
@@ -53,38 +52,62 @@ SHORT, WARP_ROW = 256, 2048
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitHeuristics:
     """Blocks of ``threads``, each of which has a part of a row. One sweep reads it for all reductions that are
-    ``moments`` of the same elements, where there are some. Where tensors begin ``anywhere``, vectors are aligned in
-    that one."""
+    ``moments`` of the same elements, where there are some. Tensors begin ``anywhere``: vectors are aligned in that
+    one."""
 
     threads: RowThreads
-    moments: Moments | None = None
-    anywhere: int | None = None
+    moments: Moments | None
+    anywhere: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split(Way):
-    """Rows of several axes, which are products of sizes and for that often very long."""
+class Anywhere(Way):
+    """Rows of any length whose tensors begin anywhere: all that nothing else takes. Vectors are aligned in one of the
+    tensors, and cut out of the aligned words around them in others. Short rows have a warp each."""
 
     TEMPLATE: ClassVar[str] = "inner_split"
-    FOR_ODD_ROWS: ClassVar[bool] = True
 
-    THREADS: ClassVar[int] = 512
+    THREADS: ClassVar[int] = 256
     """Threads of a block."""
 
-    BLOCKS: ClassVar[int] = 2
+    BLOCKS: ClassVar[int] = 3
     """Blocks whose registers a multiprocessor shall have."""
 
     def applies(self, earlier: Collection[type[Way]]) -> bool:
-        return self.crosses and Edged in earlier
+        domain, elements = self.domain, self.domain.points(self.domain.every)
+        is_one_run = domain.reduced == (domain.inner,) and bool(domain.kept) and not domain.sources
+        is_small = isinstance(elements, int) and elements <= FEW
+        ops = [op_of(expr) for expr in self.task.steps]
+        return (
+            is_one_run
+            and self.vec > 1
+            and self._aligned is not None
+            and not is_small
+            and not any(op.running for op in ops)
+        )
+
+    @property
+    def _aligned(self) -> int | None:
+        """The tensor in which vectors are aligned: one that is stored, or else one that is read; None where no tensor
+        has rows side by side."""
+        flat = self.domain.flat
+        return next((fid for fid in self.task.outputs if fid in flat), next(iter(flat), None))
 
     def variants(self) -> tuple[VariantSpec, ...]:
-        """One. Raises :class:`KnobError` for a choice that no kernel can be made with."""
-        way = f"split_vec{self.vec}_int32"
+        aligned = self._aligned
+        assert aligned is not None
+        way = f"anywhere_vec{self.vec}_int64"
         choice = decide(way, self._proposal, self.tuned, self._check)
-        kernel = self.split_kernel(SplitHeuristics(threads=choice.threads, moments=self._moments), choice, "int32_t")
-        guard = (*self.odd_guard, ("lt", EDGED_COLUMNS, self.columns))
-        parts = self.parts(choice.threads.block)
-        return (self.in_sweeps(self.variant(way, choice, guard, kernel, 0, (choice.threads.block, 1, 1)), parts),)
+        threads = choice.threads.block
+        heuristics = SplitHeuristics(threads=choice.threads, moments=self._moments, anywhere=aligned)
+        kernel = self.split_kernel(heuristics, choice, "int64_t")
+        team = total([threads, product([WARP - threads, self._are_short])])
+        own = formula_parameter("team", team, "threads of a row, or of a part of it")
+        kernel = replace(kernel, parameters=(*kernel.parameters, own))
+        parts = self.parts(threads)
+        beside = difference(threads // WARP, product([threads // WARP - 1, difference(1, self._are_short)]))
+        blocks: Formula = ("ceil_div", product([parts, self.rows]), beside)
+        return (self.in_sweeps(self.variant(way, choice, (), kernel, 0, (threads, 1, 1)), parts, blocks),)
 
     @property
     def _proposal(self) -> RowChoice:
@@ -153,52 +176,6 @@ class Split(Way):
     def _check(self, choice: RowChoice) -> None:
         choice.require_power_of_two("threads_per_row", WARP, MAX_THREADS)
         check_rows(choice, self.target, most_rows=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Anywhere(Split):
-    """Rows of any length whose tensors begin anywhere: all that nothing else takes. Vectors are aligned in one of the
-    tensors, and cut out of the aligned words around them in others. Short rows have a warp each."""
-
-    FOR_ODD_ROWS: ClassVar[bool] = False
-
-    THREADS: ClassVar[int] = 256
-    BLOCKS: ClassVar[int] = 3
-    """Fewer threads than rows have that begin aligned: a vector takes twice the registers."""
-
-    def applies(self, earlier: Collection[type[Way]]) -> bool:
-        domain, elements = self.domain, self.domain.points(self.domain.every)
-        is_one_run = domain.reduced == (domain.inner,) and bool(domain.kept) and not domain.sources
-        is_small = isinstance(elements, int) and elements <= FEW
-        ops = [op_of(expr) for expr in self.task.steps]
-        return (
-            is_one_run
-            and self.vec > 1
-            and self._aligned is not None
-            and not is_small
-            and not any(op.running for op in ops)
-        )
-
-    @property
-    def _aligned(self) -> int | None:
-        """The tensor in which vectors are aligned: one that is stored, or else one that is read; None where no tensor
-        has rows side by side."""
-        flat = self.domain.flat
-        return next((fid for fid in self.task.outputs if fid in flat), next(iter(flat), None))
-
-    def variants(self) -> tuple[VariantSpec, ...]:
-        way = f"anywhere_vec{self.vec}_int64"
-        choice = decide(way, self._proposal, self.tuned, self._check)
-        threads = choice.threads.block
-        heuristics = SplitHeuristics(threads=choice.threads, moments=self._moments, anywhere=self._aligned)
-        kernel = self.split_kernel(heuristics, choice, "int64_t")
-        team = total([threads, product([WARP - threads, self._are_short])])
-        own = formula_parameter("team", team, "threads of a row, or of a part of it")
-        kernel = replace(kernel, parameters=(*kernel.parameters, own))
-        parts = self.parts(threads)
-        beside = difference(threads // WARP, product([threads // WARP - 1, difference(1, self._are_short)]))
-        blocks: Formula = ("ceil_div", product([parts, self.rows]), beside)
-        return (self.in_sweeps(self.variant(way, choice, (), kernel, 0, (threads, 1, 1)), parts, blocks),)
 
     @property
     def _are_short(self) -> Formula:

@@ -62,10 +62,10 @@ def inner_split(spec: KernelSpec) -> KernelView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Walk:
-    """Sweeps over ``rows``. Where tensors begin anywhere, vectors are ``aligned`` in that one alone."""
+    """Sweeps over ``rows``, whose vectors are ``aligned`` in that tensor alone."""
 
     rows: Rows
-    aligned: int | None
+    aligned: int
 
     def sweep(self, targets: Sequence[int]) -> Sweep:
         """The sweep that computes ``targets``, whose ``loads`` bring a batch of vectors before the first is taken."""
@@ -77,14 +77,14 @@ class _Walk:
 
         sweep = rows.sweep(targets, rows.of_rows, unpacked)
         registers = sum(max(1, rows.body.spec.vec * rows.dtype_of(fid).bytes // 4) for fid in fids)
-        registers *= 1 if self.aligned is None else 2  # the aligned words around them
+        registers *= 2  # the aligned words around them
         draws = any(op_of(expr).is_random for expr in rows.body.task.steps)
         batch = 1 if draws else max(1, min(MOST_AT_A_TIME, BATCH_REGISTERS // max(1, registers)))
         arrays = (f"fb::Packed<{rows.c_type(fid)}, kVec> p{fid}[kBatch];" for fid in fids)
         return replace(
             sweep,
             arrays=(f"constexpr int kBatch = {batch};  // vectors that a thread loads at a time", *arrays),
-            loads=tuple(f"p{fid}[u] = {self._from_memory(fid)};" for fid in fids),
+            loads=tuple(f"p{fid}[u] = fb::pack(fb::load_cut_anywhere<kVec>({self._address(fid)}));" for fid in fids),
             vector=(*sweep.loads, *sweep.vector),
         )
 
@@ -92,20 +92,12 @@ class _Walk:
         """The ``sweep`` with the divisors that it names, which take long to make: no other sweep waits for them."""
         return replace(sweep, arrays=(*lines_named(self.rows.divisors, sweep.vector), *sweep.arrays))
 
-    def _from_memory(self, fid: int) -> str:
-        """The expression that loads the current vector of input ``fid``."""
-        if self.aligned is None:
-            return self.rows.from_memory(fid, packed=True)
-        return f"fb::pack(fb::load_cut_anywhere<kVec>({self._address(fid)}))"
-
     def _address(self, fid: int) -> str:
         return f"r{fid} + {self.rows.body.offset(fid, [self.rows.column])}"
 
     def stores(self) -> Sweep:
         """Stores of what changes along the row."""
         rows, aligned = self.rows, self.aligned
-        if aligned is None:
-            return rows.stores(rows.wide)
         vectors = {
             fid: "store" if fid == aligned else "store_anywhere" for fid in rows.wide if rows.body.is_vector(fid)
         }
@@ -124,7 +116,7 @@ def _reducing(walk: _Walk, indices: Sequence[int], at: int) -> Sweep:
         Sweep(
             reduce=accumulators(body, indices),
             stores=tuple(line for folding in own for line in folding.partial_stores("number")),
-            row=tuple(line for folding in own for line in _combining(folding)),
+            row=tuple(line for folding in own for line in combining(folding, "place")),
         ),
     )
 
@@ -157,8 +149,8 @@ def _in_one_sweep(walk: _Walk, moments: Moments, sweeps: Sequence[Sweep]) -> lis
     ]
 
 
-def _combining(folding: Folding) -> Lines:
-    """The statement that combines a partial result at ``place``."""
-    parts = [f"P{fid}[place]" for fid in folding.expr.outputs]
+def combining(folding: Folding, place: str) -> Lines:
+    """The statement that combines the partial result at ``place``."""
+    parts = [f"P{fid}[{place}]" for fid in folding.expr.outputs]
     value = f"{folding.c_type}{{{', '.join(parts)}}}" if folding.has_state else parts[0]
     return (folding.combined(folding.accumulator, value),)

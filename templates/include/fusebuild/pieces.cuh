@@ -23,11 +23,18 @@ struct Pieces {
   // for each element. What visits load is on its way together.
   template <typename Visit>
   FUSEBUILD_DEVICE void each(const Visit& visit) const {
+    if (left >= N || size >= N / 2) visit(first, Index(0));
+    others(visit);
+  }
+
+  // The same but for the first piece: where pieces are long, most vectors have no other.
+  template <typename Visit>
+  FUSEBUILD_DEVICE void others(const Visit& visit) const {
+    if (left >= N) return;
     if (size < N / 2) {
       each_element(visit);
     } else {
-      visit(first, Index(0));
-      visit(left < N ? first + 1 : first, left);
+      visit(first + 1, left);
       if (left + size < N) visit(first + 2, left + size);
     }
   }

@@ -133,6 +133,23 @@ FUSEBUILD_DEVICE int count_up(int* counter) {
   return static_cast<int>(number);
 }
 
+// The same where what the thread wrote before is seen by whoever counts up so later, or awaits the count.
+FUSEBUILD_DEVICE int count_up_in_order(int* counter) {
+  int number;
+  asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;" : "=r"(number) : "l"(counter) : "memory");
+  return number;
+}
+
+// Waits until `counter` is at least `count`. What the threads wrote that counted is seen.
+FUSEBUILD_DEVICE void await_count(const int* counter, int count) {
+  int number;
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(number) : "l"(counter) : "memory");
+  while (number < count) {
+    __nanosleep(100);
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(number) : "l"(counter) : "memory");
+  }
+}
+
 // A place in the shared memory of a block of the cluster, to send to.
 struct PeerAddress {
   uint32_t address;

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from fusebuild.artifact.plan import FormulaArg  # noqa: E402
 from fusebuild.ir.formula import MULTIPROCESSORS, evaluate  # noqa: E402
-from fusebuild.kernels.common.spec import VariantSpec  # noqa: E402
+from fusebuild.kernels.common.spec import LaunchSpec, VariantSpec  # noqa: E402
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT  # noqa: E402
 from fusebuild.kernels.persistent.long_rows import FEWEST_COLUMNS  # noqa: E402
 from fusebuild.kernels.persistent.tiled import TiledHeuristics  # noqa: E402
@@ -44,6 +44,11 @@ m = mean(where(z, x, 0.0) * u, dims=[1, 2, 3], keepdim=True)
 y = (x - m) * w + u"""
 
 
+SEVERAL = """\
+d = x - max(x, dims=[1, 2], keepdim=True)
+y = exp(d) / mean(exp(d), dims=[1, 2], keepdim=True) * w"""
+
+
 def groups(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """What GROUPS says, in double."""
     x, w, b = x.double(), w.double(), b.double()
@@ -62,6 +67,9 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = {
         "groups": text_of(INPUTS, GROUPS, OUTPUTS, name="groups"),
         "nested": text_of(NESTED, OF_NESTED, {"y": "bfloat16"}, name="nested"),
+        "several": text_of(
+            {"x": "bfloat16[N, K, P]", "w": "bfloat16[K, 1]"}, SEVERAL, {"y": "bfloat16"}, name="several"
+        ),
         "scaled": text_of(SAMPLED, SCALED, {"y": "bfloat16", "z": "float"}, name="scaled"),
     }
     return compile_for_host(tmp_path_factory.mktemp("crossing"), texts)
@@ -82,8 +90,8 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ((1, 2, 257, 131), "edged"),
         ((2, 1, 300, 901), "staged"),
         ((1, 3, 3, 90_001), "staged"),
-        ((1, 2, 3, 294_913), "split"),
-        ((1, 1, 901, 1009), "split"),
+        ((1, 2, 3, 294_913), "trailing"),
+        ((1, 1, 901, 1009), "trailing"),
     ],
 )
 def test_rows_of_several_axes_of_any_length(artifacts: Path, shape: tuple[int, ...], variant: str) -> None:
@@ -113,7 +121,7 @@ def test_what_runs_of_the_innermost_axis_share_is_theirs_alone(
     mean = (x.double() * z * u.double()).mean((1, 2, 3), keepdim=True)
     y = plan(x, w, u, z)
     torch.testing.assert_close(y.double(), (x.double() - mean) * w + u.double(), rtol=2e-2, atol=2e-2)
-    assert chosen(plan, x, w, u, z).startswith(("edged", "staged", "split"))
+    assert chosen(plan, x, w, u, z).startswith(("edged", "staged", "trailing"))
 
 
 def test_no_rows_are_no_work(artifacts: Path) -> None:
@@ -122,45 +130,59 @@ def test_no_rows_are_no_work(artifacts: Path) -> None:
     assert (y.shape, s.shape) == ((0, 2, 3, 5), (0, 2))
 
 
-@pytest.mark.parametrize("rows", [1, 5, 28, 132, 4096, 1 << 20])
-@pytest.mark.parametrize("columns", [262_160, 4_505_600, 1 << 30])
-def test_parts_fill_the_device_and_none_is_short(rows: int, columns: int) -> None:
-    split = of_groups()["split_vec8_int32"]
-    sizes = {"N": rows, "G": 1, "K": 1, "P": columns, MULTIPROCESSORS: 132}
-    parts = [
-        evaluate(parameter.arg.formula, sizes)  # type: ignore[arg-type]
-        for parameter in split.launches[0].kernel.parameters
-        if parameter.name == "parts" and isinstance(parameter.arg, FormulaArg)
-    ]
-    several, at_once = 8 * 132 // rows, 2 * 132 // rows
-    wanted = several if several <= columns // (512 * 8 * 16) else at_once
-    assert parts == [max(1, min(wanted, columns // (512 * 8 * 4)))]
-    blocks = rows * parts[0]  # where a row has one part, the first launch does all that is to be done
-    assert [evaluate(launch.grid[0], sizes) for launch in split.launches] == [blocks, blocks if parts[0] > 1 else 0]
+def sizes_of(rows: int, columns: int) -> dict[str, int]:
+    return {"N": rows, "G": 1, "K": 1, "P": columns, MULTIPROCESSORS: 132}
+
+
+def argument(launch: LaunchSpec, name: str, sizes: dict[str, int]) -> int:
+    (arg,) = (parameter.arg for parameter in launch.kernel.parameters if parameter.name == name)
+    assert isinstance(arg, FormulaArg)
+    return evaluate(arg.formula, sizes)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5, 28, 4096])
+@pytest.mark.parametrize("columns", [131_080, 262_160, 4_505_600, 1 << 30])
+def test_each_part_is_read_by_a_block_and_stored_by_a_later_one(rows: int, columns: int) -> None:
+    trailing, sizes = of_groups()["trailing_vec8_int32"], sizes_of(rows, columns)
+    zeros, launch = trailing.launches
+    parts, trail = (argument(launch, name, sizes) for name in ("parts", "trail"))
+    assert (parts - 1) * 256 * 8 * 8 < columns <= parts * 256 * 8 * 8
+    assert trail == parts + 132  # a row is known by then, if blocks are not slow
+    assert evaluate(launch.grid[0], sizes) == (rows * parts + trail if rows else 0)
+    *partials, counters = (evaluate(each, sizes) for each in trailing.scratch)
+    assert partials == [4 * rows * (parts + 1)] * 2
+    assert counters == 128 * evaluate(zeros.grid[0], sizes) >= 4 * (rows + 1)
 
 
 @pytest.mark.parametrize(
-    ("body", "sweeps"),
+    ("body", "readings"),
     [
         (
             "m = mean(x, dims=[1, 2], keepdim=True)\ny = x * rsqrt(mean((x - m) * (x - m), dims=[1, 2], keepdim=True))",
-            2,
+            1,
         ),
-        ("m = mean(x, dims=[1, 2], keepdim=True)\nd = x - m\ny = d / sum(d * d, dims=[1, 2], keepdim=True)", 2),
-        ("m = max(x, dims=[1, 2], keepdim=True)\nd = x - m\ny = d / sum(d * d, dims=[1, 2], keepdim=True)", 3),
-        ("m = mean(x, dims=[1, 2], keepdim=True)\nd = x - m\ny = d / sum(d * x, dims=[1, 2], keepdim=True)", 3),
-        ("m = mean(x, dims=[1, 2], keepdim=True)\nd = m - x\ny = d / sum(d * d, dims=[1, 2], keepdim=True)", 3),
-        ("y = x - mean(x * x, dims=[1, 2], keepdim=True)", 2),
+        ("m = mean(x, dims=[1, 2], keepdim=True)\nd = x - m\ny = d / sum(d * d, dims=[1, 2], keepdim=True)", 1),
+        ("m = max(x, dims=[1, 2], keepdim=True)\nd = x - m\ny = d / sum(d * d, dims=[1, 2], keepdim=True)", 2),
+        ("m = mean(x, dims=[1, 2], keepdim=True)\nd = x - m\ny = d / sum(d * x, dims=[1, 2], keepdim=True)", 2),
+        ("m = mean(x, dims=[1, 2], keepdim=True)\nd = m - x\ny = d / sum(d * d, dims=[1, 2], keepdim=True)", 2),
+        ("y = x - mean(x * x, dims=[1, 2], keepdim=True)", 1),
     ],
 )
-def test_a_sum_and_the_squares_around_what_follows_from_it_take_one_sweep(body: str, sweeps: int) -> None:
+def test_a_sum_and_the_squares_around_what_follows_from_it_take_one_reading(body: str, readings: int) -> None:
     task = whole({"x": "bfloat16[N, K, P]", "w": "bfloat16[K, 1]"}, f"{body}\nz = y * w", {"z": "bfloat16"})
     found = PERSISTENT.schedule(task, SM_90, {"N": 64, "K": 8, "P": 1024})
-    (split,) = (variant for variant in found if variant.name.startswith("split"))
-    assert len(split.launches) == sweeps
+    (launch,) = (
+        launch
+        for variant in found
+        for launch in variant.launches
+        if variant.name.startswith("trailing") and launch.kernel.template == "inner_trailing"
+    )
+    sizes = {"N": 3, "K": 1, "P": 1 << 20, MULTIPROCESSORS: 132}
+    parts, trail = (argument(launch, name, sizes) for name in ("parts", "trail"))
+    assert evaluate(launch.grid[0], sizes) == 3 * parts + readings * trail
 
 
-@pytest.mark.parametrize("way", ["staged", "split"])
+@pytest.mark.parametrize("way", ["staged", "trailing"])
 def test_moments_of_elements_far_from_zero_are_as_exact_as_sums_around_their_mean(artifacts: Path, way: str) -> None:
     shape = (1, 2, 40, 8001) if way == "staged" else (1, 1, 120, 8001)
     x = (torch.randn(shape, generator=torch.Generator().manual_seed(5)) + 300).bfloat16()
@@ -205,13 +227,44 @@ def test_a_cluster_walks_rows_that_begin_anywhere(
     torch.testing.assert_close(s.double(), spread, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("shape", "multiprocessors"), [((3, 1, 3, 300_001), 3), ((2, 1, 300_001, 3), 132)])
+def test_rows_trail_by_any_number_of_parts(
+    artifacts: Path, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], multiprocessors: int
+) -> None:
+    monkeypatch.setenv("FUSEBUILD_MULTIPROCESSORS", str(multiprocessors))
+    generator = torch.Generator().manual_seed(sum(shape))
+    x = torch.randn(shape, generator=generator).bfloat16()
+    w = torch.randn(shape[1], shape[2], 1, generator=generator).bfloat16()
+    b = torch.randn(1, shape[2], 1, generator=generator)
+    plan = load(artifacts / "groups.fuse", target="host")
+    assert chosen(plan, x, w, b).startswith("trailing")
+    (y, s), (wanted, spread) = plan(x, w, b), groups(x, w, b)
+    torch.testing.assert_close(y.double(), wanted, rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(s.double(), spread, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 132])
+def test_rows_that_are_reduced_several_times_are_read_as_often(
+    artifacts: Path, monkeypatch: pytest.MonkeyPatch, multiprocessors: int
+) -> None:
+    monkeypatch.setenv("FUSEBUILD_MULTIPROCESSORS", str(multiprocessors))
+    x = torch.randn(2, 7, 130_011, generator=torch.Generator().manual_seed(3)).bfloat16()
+    w = torch.randn(7, 1).bfloat16()
+    plan = load(artifacts / "several.fuse", target="host")
+    assert chosen(plan, x, w).startswith("trailing")
+    d = x.double() - x.double().amax((1, 2), keepdim=True)
+    total = d.exp().sum((1, 2), keepdim=True)
+    wanted = d.exp() / total * w.double() * x[0].numel()
+    torch.testing.assert_close(plan(x, w).double(), wanted, rtol=2e-2, atol=2e-2)
+
+
 def test_what_asks_where_it_is_crosses_nothing() -> None:
     place = "i = broadcast(iota(P), is_broadcast_dim=[True, False])\n"
     body = place + "y = x - sum(x * cast(i, float), dims=[1, 2], keepdim=True)"
     task = whole({"x": "bfloat16[N, K, P]"}, body, {"y": "bfloat16"})
     found = PERSISTENT.schedule(task, SM_90, {"N": 64, "K": 8, "P": 1024})
     names = [variant.name for variant in found]
-    assert not [name for name in names if name.startswith(("edged", "tiled", "staged", "split"))]
+    assert not [name for name in names if name.startswith(("edged", "tiled", "staged", "trailing"))]
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from fusebuild.kernels.persistent.long_rows import (
     shared_by_some,
 )
 from fusebuild.kernels.persistent.resident_view import inner_resident
+from fusebuild.kernels.persistent.trailing_view import inner_trailing
 from fusebuild.target.table import TARGETS, Target
 from support.places import TEMPLATES
 from support.small_recipes import whole
@@ -307,19 +308,18 @@ class TestSamples:
 
     def test_have_a_vector_more_of_edges(self) -> None:
         task = whole(SAMPLES, MODULATED, {"y": "bfloat16"})
-        for variant in (found := walked(task, 50257)).values():
+        for variant in (found := walked(task, 20257)).values():
             heuristics = heuristics_of(variant)
             held = heuristics.cluster * heuristics.threads.per_row * heuristics.chunks * 8
             assert heuristics.room == 2
             assert longest(variant) == held + 23
             assert ("aligned", 2, 16) in variant.guard
-        assert len(found) == len(SAMPLED_RUNGS) + 1
+        assert len(found) == len(SAMPLED_RUNGS) + 2
 
-    @pytest.mark.parametrize("columns", [8192, 32768, 50257, 98304, 131073, 196608])
+    @pytest.mark.parametrize("columns", [4096, 8192, 16384, 32768])
     @pytest.mark.parametrize("name", ["sm_90", "sm_100"])
     def test_are_walked_by_blocks_that_keep_what_a_sample_shares(self, columns: int, name: str) -> None:
-        """As many walkers as run at a time, wherever rows begin, without tickets; two blocks on a multiprocessor, or of
-        the longest rows one."""
+        """As many walkers as run at a time, wherever rows begin, without tickets."""
         target = TARGETS[name]
         found = walked(whole(SAMPLES, MODULATED, {"y": "bfloat16"}), 4096, target).values()
         variant = next(each for each in found if longest(each) >= columns)
@@ -329,7 +329,7 @@ class TestSamples:
         assert launch.kernel.template == "inner_sampled"
         assert launch.shared_bytes == (heuristics.threads.per_row + 1) * heuristics.chunks * 8 * 4
         blocks = launch.kernel.min_blocks
-        assert blocks >= 2 or columns > SAMPLED_RUNGS[-2]
+        assert blocks >= 2
         running = running_clusters(heuristics.cluster, blocks)
         assert heuristics.walkers == evaluate(running, {MULTIPROCESSORS: target.multiprocessors})
 
@@ -343,10 +343,38 @@ class TestSamples:
         assert "registers16384_vec8_int32" in found
         assert "cluster65536_vec8_int32" not in found
 
-    @pytest.mark.parametrize("columns", [1025, 3269, 22465, 61313, 131072])
-    def test_of_any_length_are_not_read_again(self, columns: int) -> None:
+    @pytest.mark.parametrize("columns", [1025, 3269, 22465, 32791])
+    def test_stay_on_chip(self, columns: int) -> None:
         task = whole(SAMPLES, MODULATED, {"y": "bfloat16"})
         assert any(longest(variant) >= columns for variant in walked(task, 4096).values())
+
+    @pytest.mark.parametrize(
+        ("rows", "columns", "stays"),
+        [
+            (640, 91648, True),
+            (4, 91648, True),
+            (3, 91648, False),
+            (32, 70901, True),
+            (31, 70901, False),
+            (5, 70901, False),
+        ],
+    )
+    def test_stay_in_long_rows_where_they_have_many(self, rows: int, columns: int, stays: bool) -> None:
+        guard = walked(whole(SAMPLES, MODULATED, {"y": "bfloat16"}), 4096)["edged98304_vec8_int32"].guard
+        sizes = {"B": 211, "S": rows, "N": columns}
+        assert all(evaluate(each, sizes, lambda fid, size: True) for each in guard) == stays
+
+    def test_trail_where_they_are_longer(self) -> None:
+        """In vectors that are aligned in the row, and cut out of words in what rows share."""
+        task = whole(SAMPLES, MODULATED, {"y": "bfloat16"})
+        found = {each.name: each for each in PERSISTENT.schedule(task, SM_90, {"B": 8, "S": 8, "N": 4096}, {})}
+        assert not [name for name in found if name.startswith("cluster")]
+        launch = found["trailing_vec8_int32"].launches[-1]
+        view = inner_trailing(launch.kernel)
+        assert {("aligned", fid, 16) for fid in (0, 1, 2)} <= {*found["trailing_vec8_int32"].guard}
+        loads = "\n".join(view.sweeps[-1].vector)
+        assert "fb::load_cut<kVec>(r1 + col, edges.before)" in loads
+        assert "fb::load_cut<kVec>(r2 + col, fb::beyond_word<kVec>(r2 + start))" in loads
 
 
 class TestLoadedAhead:

@@ -89,6 +89,12 @@ FUSEBUILD_DEVICE void wait_transfers(TransferBarrier& barrier, int parity) {
 
 // The blocks of a kernel share an OS thread.
 FUSEBUILD_DEVICE int count_up(int* counter) { return (*counter)++; }
+FUSEBUILD_DEVICE int count_up_in_order(int* counter) { return count_up(counter); }
+
+// Blocks run one after another.
+FUSEBUILD_DEVICE void await_count(const int* counter, int count) {
+  if (*counter < count) host::current_block->fail("it waits for blocks that come later");
+}
 
 struct PeerAddress {
   unsigned char* address;
