@@ -7,7 +7,7 @@ the run's pieces where those are two at most: it is loaded before the row is red
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 from fusebuild.kernels.common.rows_view import Rows, crossing_rows
 from fusebuild.kernels.common.spec import KernelSpec
@@ -18,7 +18,7 @@ from fusebuild.kernels.common.view import Lines
 class RunRows(Rows):
     """A thread has ``held`` elements of a row from column ``first`` on, each thread of a row up to ``count``."""
 
-    def run(self) -> Lines:
+    def run_pieces(self) -> Lines:
         """Where the thread's run lies in pieces."""
         if not self.pieces:
             return ()
@@ -42,10 +42,10 @@ class RunRows(Rows):
         return tuple(line for fid in self.pieces for line in self._loads(fid))
 
     def _loads(self, fid: int) -> Iterator[str]:
-        body, group = self.body, replace(self.column, name="piece", axes=self.column.axes[:-1])
-        yield f"const auto load{fid} = [&](Index piece) FUSEBUILD_INLINE {{  // {body.value(fid).name}"
-        yield from (f"  {line}" for line in body.coordinates(group, body.needs_coordinates([fid], group)))
-        yield f"  return fb::cast<{self.c_type(fid)}>(r{fid}[{body.offset(fid, [group])}]);"
+        coordinates, loads = self.of_piece([fid])
+        yield f"const auto load{fid} = [&](Index piece) FUSEBUILD_INLINE {{  // {self.body.value(fid).name}"
+        yield from (f"  {line}" for line in coordinates)
+        yield f"  return fb::cast<{self.c_type(fid)}>({loads[fid]});"
         yield "};"
         yield f"const auto run{fid} = pieces.load(held, load{fid});"
 

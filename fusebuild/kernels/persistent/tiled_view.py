@@ -53,7 +53,7 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
             stores=tiles.results(),
             arrays=(*tiles.arrays(), *kept.arrays()),
             coordinates=(*tiles.groups(), *tiles.declarations()),
-            row=(*divisors, *rows.run(), *near_divisors(rows, setup)),
+            row=(*divisors, *rows.run_pieces(), *near_divisors(rows, setup)),
         ),
         next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()), ahead=Sweep(loads=tiles.held()),
         extents=rows.extents,
