@@ -12,15 +12,16 @@ from fusebuild.kernels.common.spec import counts
 RUN, ODD_RUN = 16, 64
 """Neighbours in memory that a block takes, where a channel has fewer: a sector of narrow elements; more where they
 begin anywhere in a vector, as each of those that are no whole vector is stored alone."""
-FEW, SOME = 2**18, 2**20
-"""Those few, and so many that single stores are no matter."""
+FEW, SOME, MANY = 2**18, 2**20, 2**21
+"""Those few, so many that single stores are no matter, and so many columns that they are read twice."""
 BLOCK_OF_FEW = 2**13
 """What a block has of them, at most: with more one block takes longer than three launches. (H100, batchnorm_train_nchw
 of 8 x 1 x 2048 elements: 7.7 us by one block, 7.2 by three kernels; of 201 x 1 x 117 11.7, 9.6; batchnorm_train of 1500
 x 33 by blocks of 7 columns 13.4, before by 2 6.4.)"""
 FEW_IN_COLUMN = 8
-"""Elements of columns that are taken whatever their number. (H100, batchnorm_train of 26 x 53888 elements 8.3 -> 10.9
-us, of 333 x 60001 59 -> 81, of 30 x 500000 46 -> 90, before values of channels lay in different banks.)"""
+"""Elements of columns that are taken whatever their number. (H100, batchnorm_train of 26 x 53888 elements, which are
+not so many: 8.3 us, by columns 11.2; before values of channels lay in different banks, of 333 x 60001 81 where columns
+take 59, of 30 x 500000 90 and 46.)"""
 BLOCKS_WANTED = 2
 """Blocks of each multiprocessor that channels are shared out to."""
 
@@ -80,7 +81,7 @@ class Room:
         has_room: Formula = ("le", simplified(product([self.vec, self.outer, vectors])), simplified(most))
         if self.inner != 1:
             return (has_room,)
-        return (has_room, ("le", product([self._are_more(SOME), self.outer]), FEW_IN_COLUMN))
+        return (has_room, ("le", product([self._are_more(MANY), self.outer]), FEW_IN_COLUMN))
 
     def channels(self, threads: int) -> Formula:
         """The channels of a block: as few as leave every multiprocessor its blocks, but so many that their elements are

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from itertools import product as combinations
 from typing import ClassVar, Self
 
@@ -75,10 +76,10 @@ their way."""
 SAMPLED_RUNGS = (2048, 4096, 8192, 16384, 32768)
 """The same where inputs differ from sample to sample, which are several times a row."""
 
-LONGEST_SAMPLED, ROWS_OF_PLACE = 98304, 4
-"""Elements of longer rows yet that stay on chip where samples have so many that begin at each place of a vector, and
-so many. All others trail. (H100, adaln_forward of 2 x 640 x 91648: 199 us so, 250 where rows trail; of 211 x 5 x 70901
-294 and 191.)"""
+LONG_SAMPLED_RUNGS, ROWS_OF_PLACE = (98304, 196608), 4
+"""The same of longer rows yet, which stay on chip where samples have so many that begin at each place of a vector. All
+others trail. (H100, adaln_forward of 2 x 640 x 91648: 199 us so, 250 where rows trail; of 12 x 16 x 150000 59 and 82;
+of 211 x 5 x 70901 294 and 191.)"""
 
 BLOCK_THREADS = (32, 64, 128, 256, 512)
 """Threads that may share what a block has of a row: of a warp alone, none waits at a barrier."""
@@ -545,13 +546,14 @@ class Edged(LongRowsWay):
         return (*self.but_for_few(some), *found[len(some) :], *rows.of_many_samples(guard))
 
     def of_many_samples(self, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
-        """The variant for the longest rows, where samples have many."""
+        """The variants for the longest rows, where samples have many."""
         if not self.of_samples:
             return ()
         are_whole: Formula = ("eq", ("mod", self.columns, self.vec), 0)
         of_place = product([self.rows_of_sample, total([1, product([self.vec - 1, are_whole])])])
         many: Formula = ("le", ROWS_OF_PLACE * self.vec, of_place)
-        return replace(self, size=LONGEST_SAMPLED).by(f"edged{LONGEST_SAMPLED}", (*guard, many))
+        each = (replace(self, size=size).by(f"edged{size}", (*guard, many)) for size in LONG_SAMPLED_RUNGS)
+        return tuple(chain.from_iterable(each))
 
     @property
     def edged_rungs(self) -> tuple[int, ...]:
