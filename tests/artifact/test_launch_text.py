@@ -137,21 +137,24 @@ def variants_backwards(plan: Plan) -> Plan:
 
 
 TILED = "segment 0, tiled_vec8_int32 on host"
-ARE_FEW = "(M <= 512*gpu.multiprocessors)*(N <= 512)*(ceil_div(M*N, 1024*gpu.multiprocessors) <= 16)"
+ARE_FEW = "(M <= 512*gpu.multiprocessors)*(2 <= N)*(N <= 512)*(ceil_div(M*N, 1024*gpu.multiprocessors) <= 16)"
 _THREADS = " + ".join(
     f"{f'{1 << power}*' if power else ''}max(({2 << power}*M <= 1024*gpu.multiprocessors)*({1 << power} < N), "
     f"{16 << power} < N)"
     for power in range(5)
 ).join(("(", " + 1)"))
-GIVEN = f"given grad_y, y, grad_x, M, N, {ARE_FEW}*{_THREADS}, {{}}, {{}}"
-SHIFT = "(34 < N) + (68 < N) + (136 < N) + 2*(272 < N)"
+_ALONE = "(N <= 1)*(M <= 4096*gpu.multiprocessors)"
+ALONE_ROWS = f"{_ALONE}*max(1, min(8, M // (512*gpu.multiprocessors)))"
+GIVEN = f"given grad_y, y, grad_x, M, N, {ARE_FEW}*{_THREADS}, {{}}, {{}}, {ALONE_ROWS}"
+SHIFT = "(34 < N) + (68 < N) + (136 < N) + (272 < N) + (544 < N)"
 _ROWS = (
-    "(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 12*(272 < N) + "
+    "(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) + "
     "(384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))"
 )
 _HELD = "32768 // (4*N)"
 _NARROW = f"128*(N <= 7)*ceil_div(M, 98304*max(1, ceil_div(M, 768*max(1, {_HELD}))))"
-TILE = f"{_ROWS}*max(1, min({_HELD}, max(M // 2048, {_NARROW})) // {_ROWS})"
+_TILE = f"(-{_ALONE} + 1)*{_ROWS}*max(1, min({_HELD}, max(M // 2048, {_NARROW})) // {_ROWS})"
+TILE = f"128*{ALONE_ROWS} + {_TILE}"
 TILES = f"grid {ARE_FEW}*ceil_div(M*{_THREADS}, 128) + (-{ARE_FEW} + 1)*ceil_div(M, {{}}), 1, 1"
 ALIGNED = "aligned(grad_y, 16), aligned(y, 16), aligned(grad_x, 16)"
 WANTED = "max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))"
@@ -216,7 +219,8 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     ),
     "rows of a tile": (
         "softmax_backward", given("tiled_vec8_int32", 8, FormulaArg("N")),
-        f"{TILED}: the plan says {TILES.format(TILE)}, where its text says {TILES.format('argument 8')}",
+        f"{TILED}: the plan says {TILES.format(f'128*argument 9 + {_TILE}')}, "
+        f"where its text says {TILES.format('argument 8')}",
     ),
     "no overlap": (
         "batches_split", each_variant(without_overlap),

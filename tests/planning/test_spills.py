@@ -47,14 +47,17 @@ fusion: turned
 inputs:
   x: half[N, C, H, W]
   scale: float[C]
+  bias: float[C]
 body: |
-  y = permute(x * broadcast(scale, [True, False, True, True]), [0, 2, 3, 1]) * 0.5
+  scaled = x * broadcast(scale, [True, False, True, True]) + broadcast(bias, [True, False, True, True])
+  y = permute(scaled, [0, 2, 3, 1]) * 0.5
 outputs:
   y: half
 cases:
   - {N: 2, C: 64, H: 8, W: 8}
 """
-"""NCHW to NHWC with a scale: as many blocks as are wanted leave too few registers for a tile (nvcc 13.0, sm_90)."""
+"""NCHW to NHWC with a scale and a bias: as many blocks as are wanted leave too few registers for a tile (nvcc 13.0,
+sm_90)."""
 
 DIVERGENCE = """\
 fusion: divergence

@@ -1,198 +1,245 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers256_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: threads=512 parts=[(block_x=8 ahead=6 group=(reductions=[22, 24] kept=[2] partials=336 results=8192
+// schedule: threads=512 parts=[(block_x=0 ahead=6 group=(reductions=[22, 24] kept=[2] partials=336 results=8192
 //   across=[0] scaled=[[22, 18, 15], [24, 19, 15]] outer=[0] depth=[1] is_last=False) source=(reductions=[10, 11]
-//   kept=[0, 2] partials=6 results=458752 across=[] scaled=[] outer=[0] depth=[1] is_last=False))]
+//   kept=[0, 2] partials=6 results=458752 across=[] scaled=[] outer=[0] depth=[1] is_last=False) suffix=)]
 // launch: segment 0, registers256_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4),
-//   gpu.multiprocessors))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale,
-//   16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 256
+//   gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
+//   (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
+//   aligned(grad_x, 16), D <= 256
 // launch: segment 0, registers512_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors)));
-//   if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16),
-//   aligned(x, 16), aligned(grad_x, 16), D <= 512
+//   (S*D) // 512))*B*D) bytes, B, S, D, min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
+//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
+//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 512
 // launch: segment 0, registers1024_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors)));
-//   if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16),
-//   aligned(x, 16), aligned(grad_x, 16), D <= 1024
+//   (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
+//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
+//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 1024
 // launch: segment 0, registers2048_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors)));
-//   if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16),
-//   aligned(x, 16), aligned(grad_x, 16), D <= 2048
+//   (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
+//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
+//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 2048
 // launch: segment 0, registers4096_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors)));
-//   if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16),
-//   aligned(x, 16), aligned(grad_x, 16), D <= 4096
+//   (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
+//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
+//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 4096
 // launch: segment 0, registers6144_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if
-//   D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16),
-//   aligned(x, 16), aligned(grad_x, 16), D <= 6144
+//   (S*D) // 512))*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
+//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
+//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 6144
 // launch: segment 0, registers8192_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if
-//   D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16),
-//   aligned(x, 16), aligned(grad_x, 16), D <= 8192
+//   (S*D) // 512))*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
+//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
+//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 8192
 // launch: segment 0, staged2_16384_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, gpu.multiprocessors // 2), max(1, (B*S) // 4, min(B*S, max(1,
-//   gpu.multiprocessors // 2)))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
-//   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 16384
+//   gpu.multiprocessors // 2)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
+//   (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
+//   aligned(grad_x, 16), D <= 16384
 // launch: segment 0, staged4_32768_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, ((10*gpu.multiprocessors) // 11) // 4), max(1, (B*S) // 4, min(B*S,
-//   max(1, ((10*gpu.multiprocessors) // 11) // 4)))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
-//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 32768
+//   max(1, ((10*gpu.multiprocessors) // 11) // 4)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
+//   (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
+//   aligned(grad_x, 16), D <= 32768
 // launch: segment 0, staged8_65536_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S,
-//   max(1, ((10*gpu.multiprocessors) // 11) // 8)))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
-//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 65536
+//   max(1, ((10*gpu.multiprocessors) // 11) // 8)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
+//   (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
+//   aligned(grad_x, 16), D <= 65536
 // launch: segment 0, striped512_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1, S)*argument
-//   13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given weight, bias,
-//   scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before; given
+//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4),
-//   gpu.multiprocessors))); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 512
+//   gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
+//   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 512
 // launch: segment 0, striped1280_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors)));
-//   if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 1280
+//   (S*D) // 512))*B*D) bytes, B, S, D, min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
+//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16),
+//   aligned(grad_x, 16), D <= 1280
 // launch: segment 0, striped2560_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors)));
-//   if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 2560
+//   (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
+//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16),
+//   aligned(grad_x, 16), D <= 2560
 // launch: segment 0, striped5120_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors)));
-//   if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 5120
+//   (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
+//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16),
+//   aligned(grad_x, 16), D <= 5120
 // launch: segment 0, striped10240_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, (2*gpu.multiprocessors) // 2), max(1, (B*S) // 4, min(B*S, max(1,
-//   gpu.multiprocessors // 2)))); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
-//   10240
+//   gpu.multiprocessors // 2)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
+//   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 10240
 // launch: segment 0, striped20480_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, (2*((10*gpu.multiprocessors) // 11)) // 4), max(1, (B*S) // 4,
-//   min(B*S, max(1, ((10*gpu.multiprocessors) // 11) // 4)))); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 20480
+//   min(B*S, max(1, ((10*gpu.multiprocessors) // 11) // 4)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
+//   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 20480
 // launch: segment 0, striped40960_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, (2*((10*gpu.multiprocessors) // 11)) // 8), max(1, (B*S) // 4,
-//   min(B*S, max(1, ((10*gpu.multiprocessors) // 11) // 8)))); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 40960
+//   min(B*S, max(1, ((10*gpu.multiprocessors) // 11) // 8)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
+//   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 40960
 // launch: segment 0, striped131072_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
+//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S,
-//   max(1, ((10*gpu.multiprocessors) // 11) // 8)))); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 131072
-// launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one
-//   before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1,
-//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
+//   max(1, ((10*gpu.multiprocessors) // 11) // 8)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
+//   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 131072
+// launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, argument 14), 1, 1; block 512, 1, 1;
+//   overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors)))
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1,
+//   (B*S) // 4, min(B*S, gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1,
+//   D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
 constexpr int kThreads = 512;
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_7518faa57d8d323b(
+reduction_finish_ce42ebeb13fa9f17(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
@@ -205,63 +252,133 @@ reduction_finish_7518faa57d8d323b(
     int64_t n0,  // B
     int64_t n1,  // S
     int64_t n2,  // D
-    int64_t parts) {  // blocks that left partial results
-  constexpr int kBlockX = 8;  // results per block
-  constexpr int kBlockY = kThreads / kBlockX;  // threads per result
+    int64_t parts,  // blocks that left partial results
+    int64_t block_width,  // results per block
+    int64_t block_height) {  // threads of each, at most
   constexpr int kAhead = 6;  // partial results that a thread loads before it combines the first
   const int64_t results = n2;
   const int64_t splits = fb::partition(n0, n1, parts).most_parts;
-  const int x = fb::thread_x() % kBlockX, y = fb::thread_x() / kBlockX;
-  const Index kept = Index(fb::block_x()) * kBlockX + x;
-  const int64_t stride = n0 * results;  // from one partial result of a thread to its next
+  const int width = block_width;
+  const int most = block_height;  // threads of a column
+  const int indices = n0 >= most ? most : fb::largest(1, int(n0));  // outer indices at a time
+  int height = 1;  // threads that share one
+  if (splits > kAhead) {
+    const int each = most / indices;
+    height = splits >= each * kAhead ? each : (int(splits) + kAhead - 1) / kAhead;
+  }
+  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const Index kept = Index(fb::block_x()) * width + x;
   fb::wait_for_previous_kernel();  // it may still be writing partial results
 
   float a30 = fb::Sum::identity<float>();
   float a32 = fb::Sum::identity<float>();
-  for (int64_t outer = y; outer < n0 && kept < results; outer += kBlockY) {
-    const __nv_bfloat16 t0 = T0[kept];  // weight
-    const __nv_bfloat16 t1 = T1[kept];  // bias
-    const __nv_bfloat16 t2 = T2[outer * n2 + kept];  // scale
-    float a18 = fb::Sum::identity<float>();
-    float a19 = fb::Sum::identity<float>();
-    for (int64_t first = 0; first < splits; first += kAhead) {
-      const int64_t left = splits - first;
-      const int count = left < kAhead ? int(left) : kAhead;
-      const int64_t start = (first * n0 + outer) * results + kept;
-      float p18[kAhead];
-      float p19[kAhead];
-      FUSEBUILD_UNROLL
-      for (int u = 0; u < kAhead; ++u) {
-        const int64_t place = start + fb::smaller(u, count - 1) * stride;
-        p18[u] = P18[place];
-        p19[u] = P19[place];
+  if (height == 1) {  // none waits for others
+    constexpr int height = 1, part = 0;
+    constexpr bool is_first = true;
+    const int64_t stride = height * n0 * results;  // from one partial result of a thread to its next
+    for (int64_t outer = y; y < indices && outer < n0 && kept < results; outer += indices) {
+      const __nv_bfloat16 t0 = is_first ? T0[kept] : __nv_bfloat16{};  // weight
+      const __nv_bfloat16 t1 = is_first ? T1[kept] : __nv_bfloat16{};  // bias
+      const __nv_bfloat16 t2 = is_first ? T2[outer * n2 + kept] : __nv_bfloat16{};  // scale
+      float a18 = fb::Sum::identity<float>();
+      float a19 = fb::Sum::identity<float>();
+      {
+        for (int64_t first = part; first < splits; first += kAhead * height) {
+          const int64_t left = (int(splits - first) + height - 1) / height;
+          const int count = left < kAhead ? int(left) : kAhead;
+          const int64_t start = (first * n0 + outer) * results + kept;
+          float p18[kAhead];
+          float p19[kAhead];
+          FUSEBUILD_UNROLL
+          for (int u = 0; u < kAhead; ++u) {
+            const int64_t place = start + fb::smaller(u, count - 1) * stride;
+            p18[u] = P18[place];
+            p19[u] = P19[place];
+          }
+          FUSEBUILD_UNROLL
+          for (int u = 0; u < kAhead; ++u) {
+            const bool is_there = u < count;
+            a18 = fb::Sum::combine(a18, is_there ? p18[u] : fb::Sum::identity<float>());
+            a19 = fb::Sum::combine(a19, is_there ? p19[u] : fb::Sum::identity<float>());
+          }
+        }
       }
-      FUSEBUILD_UNROLL
-      for (int u = 0; u < kAhead; ++u) {
-        const bool is_there = u < count;
-        a18 = fb::Sum::combine(a18, is_there ? p18[u] : fb::Sum::identity<float>());
-        a19 = fb::Sum::combine(a19, is_there ? p19[u] : fb::Sum::identity<float>());
+      if (is_first) {
+        const float t18 = a18;  // grad_sum, adaln_backward.yaml:24
+        const float t19 = a19;  // normed_sum, adaln_backward.yaml:25
+        const float t11 = fb::cast<float>(t2);  // adaln_backward.yaml:19
+        const float t13 = 1.0f + t11;  // adaln_backward.yaml:19
+        const __nv_bfloat16 t14 = fb::cast<__nv_bfloat16>(t13);  // adaln_backward.yaml:19
+        const float t15 = fb::cast<float>(t14);  // one_plus_scale, adaln_backward.yaml:19
+        const __nv_bfloat16 t20 = fb::cast<__nv_bfloat16>(t18);  // grad_shift, adaln_backward.yaml:26
+        const float t21 = fb::cast<float>(t0);  // adaln_backward.yaml:27
+        const float t23 = t21 * t19;  // adaln_backward.yaml:27
+        const float t24 = fb::cast<float>(t1);  // adaln_backward.yaml:27
+        const float t26 = t24 * t18;  // adaln_backward.yaml:27
+        const float t27 = t23 + t26;  // adaln_backward.yaml:27
+        const __nv_bfloat16 t28 = fb::cast<__nv_bfloat16>(t27);  // grad_scale, adaln_backward.yaml:27
+        T20[outer * n2 + kept] = t20;
+        T28[outer * n2 + kept] = t28;
+        a30 = fb::Sum::combine(a30, t15 * a18);
+        a32 = fb::Sum::combine(a32, t15 * a19);
       }
     }
-    const float t18 = a18;  // grad_sum, adaln_backward.yaml:24
-    const float t19 = a19;  // normed_sum, adaln_backward.yaml:25
-    const float t11 = fb::cast<float>(t2);  // adaln_backward.yaml:19
-    const float t13 = 1.0f + t11;  // adaln_backward.yaml:19
-    const __nv_bfloat16 t14 = fb::cast<__nv_bfloat16>(t13);  // adaln_backward.yaml:19
-    const float t15 = fb::cast<float>(t14);  // one_plus_scale, adaln_backward.yaml:19
-    const __nv_bfloat16 t20 = fb::cast<__nv_bfloat16>(t18);  // grad_shift, adaln_backward.yaml:26
-    const float t21 = fb::cast<float>(t0);  // adaln_backward.yaml:27
-    const float t23 = t21 * t19;  // adaln_backward.yaml:27
-    const float t24 = fb::cast<float>(t1);  // adaln_backward.yaml:27
-    const float t26 = t24 * t18;  // adaln_backward.yaml:27
-    const float t27 = t23 + t26;  // adaln_backward.yaml:27
-    const __nv_bfloat16 t28 = fb::cast<__nv_bfloat16>(t27);  // grad_scale, adaln_backward.yaml:27
-    T20[outer * n2 + kept] = t20;
-    T28[outer * n2 + kept] = t28;
-    a30 = fb::Sum::combine(a30, t15 * a18);
-    a32 = fb::Sum::combine(a32, t15 * a19);
+  } else {
+    const int number = y % indices, part = y / indices;  // of its outer index, and of its partial results
+    const int64_t stride = height * n0 * results;
+    for (int64_t begin = 0; begin < n0; begin += indices) {
+      const int64_t outer = begin + number;
+      const bool is_own = outer < n0 && kept < results, is_first = is_own && part == 0;
+      const __nv_bfloat16 t0 = is_first ? T0[kept] : __nv_bfloat16{};  // weight
+      const __nv_bfloat16 t1 = is_first ? T1[kept] : __nv_bfloat16{};  // bias
+      const __nv_bfloat16 t2 = is_first ? T2[outer * n2 + kept] : __nv_bfloat16{};  // scale
+      float a18 = fb::Sum::identity<float>();
+      float a19 = fb::Sum::identity<float>();
+      if (is_own && part < height) {
+        for (int64_t first = part; first < splits; first += kAhead * height) {
+          const int64_t left = (int(splits - first) + height - 1) / height;
+          const int count = left < kAhead ? int(left) : kAhead;
+          const int64_t start = (first * n0 + outer) * results + kept;
+          float p18[kAhead];
+          float p19[kAhead];
+          FUSEBUILD_UNROLL
+          for (int u = 0; u < kAhead; ++u) {
+            const int64_t place = start + fb::smaller(u, count - 1) * stride;
+            p18[u] = P18[place];
+            p19[u] = P19[place];
+          }
+          FUSEBUILD_UNROLL
+          for (int u = 0; u < kAhead; ++u) {
+            const bool is_there = u < count;
+            a18 = fb::Sum::combine(a18, is_there ? p18[u] : fb::Sum::identity<float>());
+            a19 = fb::Sum::combine(a19, is_there ? p19[u] : fb::Sum::identity<float>());
+          }
+        }
+      }
+      fb::reduce_columns_of<kThreads>(number * width + x, part, indices * width, height, fb::accumulator<fb::Sum>(a18),
+          fb::accumulator<fb::Sum>(a19));
+      if (is_first) {
+        const float t18 = a18;  // grad_sum, adaln_backward.yaml:24
+        const float t19 = a19;  // normed_sum, adaln_backward.yaml:25
+        const float t11 = fb::cast<float>(t2);  // adaln_backward.yaml:19
+        const float t13 = 1.0f + t11;  // adaln_backward.yaml:19
+        const __nv_bfloat16 t14 = fb::cast<__nv_bfloat16>(t13);  // adaln_backward.yaml:19
+        const float t15 = fb::cast<float>(t14);  // one_plus_scale, adaln_backward.yaml:19
+        const __nv_bfloat16 t20 = fb::cast<__nv_bfloat16>(t18);  // grad_shift, adaln_backward.yaml:26
+        const float t21 = fb::cast<float>(t0);  // adaln_backward.yaml:27
+        const float t23 = t21 * t19;  // adaln_backward.yaml:27
+        const float t24 = fb::cast<float>(t1);  // adaln_backward.yaml:27
+        const float t26 = t24 * t18;  // adaln_backward.yaml:27
+        const float t27 = t23 + t26;  // adaln_backward.yaml:27
+        const __nv_bfloat16 t28 = fb::cast<__nv_bfloat16>(t27);  // grad_scale, adaln_backward.yaml:27
+        T20[outer * n2 + kept] = t20;
+        T28[outer * n2 + kept] = t28;
+        a30 = fb::Sum::combine(a30, t15 * a18);
+        a32 = fb::Sum::combine(a32, t15 * a19);
+      }
+    }
   }
-  fb::reduce_columns_at<kBlockX, kBlockY>(x, y, fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a32));
+  fb::reduce_columns_of<kThreads>(x, y, width, indices, fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a32));
   if (y != 0 || kept >= results) return;
   const float t30 = a30;  // grad_bias, adaln_backward.yaml:30
   const float t32 = a32;  // grad_weight, adaln_backward.yaml:31
@@ -271,4 +388,4 @@ reduction_finish_7518faa57d8d323b(
   T53[kept] = t53;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_7518faa57d8d323b)
+FUSEBUILD_ENTRY(reduction_finish_ce42ebeb13fa9f17)

@@ -4,9 +4,8 @@
 //   resident=[1, 2] ahead=True has_edges=True room=2 of_samples=[3, 4]
 // launch: segment 0, edged32768_vec8_int32 on sm_90: grid 4*min(B*S, max(1, (90*gpu.multiprocessors) // 132)), 1, 1;
 //   block 256, 1, 1; shared 65792 bytes; given x, weight, bias, scale, shift, mean, rstd, y, D, B, S, D, max(1,
-//   (90*gpu.multiprocessors) // 132); if D < 2146435072, aligned(x, 16), aligned(y, 16), 512 < (D + 384*(B*S <=
-//   16384)), aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(shift, 16), ((B*S <= 30) + 2*(B*S <=
-//   15) + 1)*D <= 32791
+//   (90*gpu.multiprocessors) // 132), S; if D < 2146435072, aligned(x, 16), aligned(y, 16), 512 < (D + 384*(B*S <=
+//   16384)), aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(shift, 16), D <= 32791
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -18,7 +17,7 @@ constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of 
 constexpr int kPlaces = fb::kPlacesOf<kThreadsPerRow>;  // in shared memory
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 3, kCluster)
-inner_sampled_20e904fdbc100b76(
+inner_sampled_13b8843c9e3779db(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[B, S, D]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[D]
@@ -31,13 +30,14 @@ inner_sampled_20e904fdbc100b76(
     int64_t n0,  // B
     int64_t n1,  // S
     int64_t n2,  // D
-    int64_t walkers) {  // clusters that share the rows
+    int64_t walkers,  // clusters that share the rows
+    int64_t run) {  // rows that follow each other in a sample
   fb::ClusterPhase phase = fb::join_cluster();
   const int64_t rows = n0 * n1;
   const Index columns = n2;
   const int lane = fb::thread_x();
   const int thread = fb::cluster_rank<kCluster>() * kThreadsPerRow + lane;
-  const fb::WalkedRows walked = fb::walked_rows<kVec>(columns, rows, fb::block_x() / kCluster, walkers);
+  const fb::WalkedRows walked = fb::walked_rows<kVec>(columns, rows, run, fb::block_x() / kCluster, walkers);
   fb::Packed<__nv_bfloat16, kVec> q0[kChunks];
   __nv_bfloat16 f0{};
   fb::Packed<__nv_bfloat16, kVec>* const h1 =
@@ -259,4 +259,4 @@ inner_sampled_20e904fdbc100b76(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_sampled_20e904fdbc100b76, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_sampled_13b8843c9e3779db, kCluster)

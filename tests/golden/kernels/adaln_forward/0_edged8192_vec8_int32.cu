@@ -4,7 +4,7 @@
 //   resident=[1, 2] ahead=True has_edges=True room=2 of_samples=[3, 4]
 // launch: segment 0, edged8192_vec8_int32 on sm_90: grid min(B*S, max(1, (396*gpu.multiprocessors) // 132)), 1, 1;
 //   block 256, 1, 1; shared 65792 bytes; given x, weight, bias, scale, shift, mean, rstd, y, D, B, S, D, max(1,
-//   (396*gpu.multiprocessors) // 132); if D < 2146435072, aligned(x, 16), aligned(y, 16), 512 < (D + 384*(B*S <=
+//   (396*gpu.multiprocessors) // 132), S; if D < 2146435072, aligned(x, 16), aligned(y, 16), 512 < (D + 384*(B*S <=
 //   16384)), aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(shift, 16), ((B*S <= 132) + 2*(B*S <=
 //   66) + 1)*D <= 8215
 #include <fusebuild/kernel.cuh>
@@ -17,7 +17,7 @@ constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the
 constexpr int kPlaces = fb::kPlacesOf<kThreadsPerRow>;  // in shared memory
 
 FUSEBUILD_KERNEL(kThreadsPerRow, 3)
-inner_sampled_6dd8b55995c14184(
+inner_sampled_e83e249f9579fea2(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[B, S, D]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[D]
@@ -30,12 +30,13 @@ inner_sampled_6dd8b55995c14184(
     int64_t n0,  // B
     int64_t n1,  // S
     int64_t n2,  // D
-    int64_t walkers) {  // clusters that share the rows
+    int64_t walkers,  // clusters that share the rows
+    int64_t run) {  // rows that follow each other in a sample
   fb::ReducePhase phase;
   const int64_t rows = n0 * n1;
   const Index columns = n2;
   const int thread = fb::thread_x();
-  const fb::WalkedRows walked = fb::walked_rows<kVec>(columns, rows, fb::block_x(), walkers);
+  const fb::WalkedRows walked = fb::walked_rows<kVec>(columns, rows, run, fb::block_x(), walkers);
   fb::Packed<__nv_bfloat16, kVec> q0[kChunks];
   __nv_bfloat16 f0{};
   fb::Packed<__nv_bfloat16, kVec>* const h1 =
@@ -256,4 +257,4 @@ inner_sampled_6dd8b55995c14184(
   }
 }
 
-FUSEBUILD_ENTRY(inner_sampled_6dd8b55995c14184)
+FUSEBUILD_ENTRY(inner_sampled_e83e249f9579fea2)

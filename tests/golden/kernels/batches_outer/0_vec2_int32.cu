@@ -2,70 +2,75 @@
 // segment fids to original fids: {0: 0, 1: 1, 5: 2, 6: 3, 12: 4, 19: 5, 23: 6, 26: 7}
 // schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False widest=0
 // launch: segment 0, vec2_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(N, 2), min(256, max(max(1, min(32, 1024 //
-//   max(1, M))), 32*max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M)))),
-//   ceil_div(ceil_div(N, 2), 4*gpu.multiprocessors)))), argument 22, 1; block 256, 1, 1; given x, d, top, total,
-//   log_sum, largest, smallest, mean, slot 0 of max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
-//   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   4*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N >
-//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N) bytes, slot 1 of max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
-//   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   4*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N >
-//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   max(1, M))), 32*max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
+//   384)*max(1, min(32, 3072 // max(1, M))))), ceil_div(ceil_div(N, 2), 4*gpu.multiprocessors)))), argument 22, 1;
+//   block 256, 1, 1; given x, d, top, total, log_sum, largest, smallest, mean, slot 0 of max(4*max(1, min(max(M > 8192,
+//   N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
+//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
+//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2),
+//   32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, slot 1 of
+//   max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1,
+//   ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
+//   256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
+//   > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
 //   4*gpu.multiprocessors))))*N) bytes, slot 2 of max(8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
 //   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   8*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N >
-//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N) bytes, slot 3 of max(8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
-//   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   8*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N >
-//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N) bytes, slot 4 of max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
-//   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   4*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N >
-//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   8*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
+//   384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N,
+//   2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
+//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, slot 3 of max(8*max(1, min(max(M > 8192, N >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
+//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
+//   4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2),
+//   32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, slot 4 of
+//   max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1,
+//   ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
+//   256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
+//   > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
 //   4*gpu.multiprocessors))))*N) bytes, slot 5 of max(8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
 //   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   8*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N >
-//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N) bytes, slot 6 of max(8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
-//   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   8*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N >
-//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N) bytes, slot 7 of max(8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
-//   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   8*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N >
-//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   8*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
+//   384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N,
+//   2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
+//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, slot 6 of max(8*max(1, min(max(M > 8192, N >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
+//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
+//   4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2),
+//   32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, slot 7 of
+//   max(8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1,
+//   ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
+//   256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
+//   > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
 //   4*gpu.multiprocessors))))*N) bytes, slot 8 of max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
 //   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   4*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N >
-//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   4*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
+//   384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N,
+//   2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
+//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, M, M, N, ceil_div(ceil_div(N, 2), max(1,
+//   ceil_div(ceil_div(N, 2), min(256, max(max(1, min(32, 1024 // max(1, M))), 32*max(M > 1024, ceil_div(N, 2) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M))))),
+//   ceil_div(ceil_div(N, 2), 4*gpu.multiprocessors)))))), max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
+//   > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N) bytes, M, M, N, ceil_div(ceil_div(N, 2), max(1, ceil_div(ceil_div(N, 2), min(256,
-//   max(max(1, min(32, 1024 // max(1, M))), 32*max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(1, min(32, 1024
-//   // max(1, M)))), ceil_div(ceil_div(N, 2), 4*gpu.multiprocessors)))))), max(1, min(max(M > 1024, ceil_div(N, 2) >
-//   4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2),
-//   32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors)))); if M*N < 2146435072,
-//   (N % 2) == 0, aligned(x, 4), aligned(d, 16), aligned(top, 8), aligned(total, 8), aligned(log_sum, 16),
-//   aligned(largest, 16), aligned(smallest, 16), aligned(mean, 8), M < 1073741824
+//   4*gpu.multiprocessors)))); if M*N < 2146435072, (N % 2) == 0, aligned(x, 4), aligned(d, 16), aligned(top, 8),
+//   aligned(total, 8), aligned(log_sum, 16), aligned(largest, 16), aligned(smallest, 16), aligned(mean, 8), M <
+//   1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -2,14 +2,15 @@
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 25: 23, 31: 29, 32: 30}
 // schedule: threads=128 unroll=1 min_blocks=8, backwards
 // launch: segment 0, columns_vec8_int32_vec8_int32 3 of 3 on sm_90: grid ceil_div(N*C*HW, 1024), 1, 1; block 128, 1, 1;
-//   overlaps the one before; given x, weight, bias, mean, rstd, y, N, C, HW; if N*C*HW < 2146435072, aligned(x, 16), HW
-//   <= 32, N >= 8, N >= HW, C*HW >= 64, N*HW < 1073741824, (HW % 8) == 0, aligned(y, 16)
+//   overlaps the one before; given x, weight, bias, mean, rstd, y, N, C, HW, 4294967295 // max(C, 1), 4294967295 //
+//   max(HW, 1); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 8, N >= HW, C*HW >= 64, N*HW < 1073741824, (HW %
+//   8) == 0, aligned(y, 16)
 // launch: segment 0, vec8_int32_vec8_int32 3 of 3 on sm_90: grid ceil_div(N*C*HW, 1024), 1, 1; block 128, 1, 1;
-//   overlaps the one before; given x, weight, bias, mean, rstd, y, N, C, HW; if N*C*HW < 2146435072, (HW % 8) == 0,
-//   aligned(x, 16), N*HW < 1073741824, aligned(y, 16)
+//   overlaps the one before; given x, weight, bias, mean, rstd, y, N, C, HW, 4294967295 // max(C, 1), 4294967295 //
+//   max(HW, 1); if N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16), N*HW < 1073741824, aligned(y, 16)
 // launch: segment 0, scalar_int64_vec8_int32 3 of 3 on sm_90: grid ceil_div(N*C*HW, 1024), 1, 1; block 128, 1, 1;
-//   overlaps the one before; given x, weight, bias, mean, rstd, y, N, C, HW; if N*C*HW < 2146435072, (HW % 8) == 0,
-//   aligned(x, 16), aligned(y, 16)
+//   overlaps the one before; given x, weight, bias, mean, rstd, y, N, C, HW, 4294967295 // max(C, 1), 4294967295 //
+//   max(HW, 1); if N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -18,7 +19,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 1;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 8)
-pointwise_b9e0adbdd010c162(
+pointwise_44da02fcc1c8d3bd(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[N, C, HW]
     const float* __restrict__ T1,  // weight: float[C]
     const float* __restrict__ T2,  // bias: float[C]
@@ -27,9 +28,11 @@ pointwise_b9e0adbdd010c162(
     __nv_bfloat16* __restrict__ T32,  // y: bfloat16[N, C, HW]
     int64_t n0,  // N
     int64_t n1,  // C
-    int64_t n2) {  // HW
+    int64_t n2,  // HW
+    int64_t n1_reciprocal,  // reciprocal of n1
+    int64_t n2_reciprocal) {  // reciprocal of n2
   fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
-  const Index total = n0 * n1 * n2;
+  const Index total = Index(n0) * Index(n1) * Index(n2);
   const Index first = (Index(fb::grid_x() - 1 - fb::block_x()) * (kUnroll * kThreads) + fb::thread_x()) * kVec;
 
   fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
@@ -44,8 +47,8 @@ pointwise_b9e0adbdd010c162(
   for (int u = 0; u < kUnroll; ++u) {
     const Index i = first + Index(u) * (kThreads * kVec);
     if (i >= total) break;
-    const Index i_over_2 = i / Index(n2);
-    const Index i1 = i_over_2 % Index(n1);
+    const Index i_over_2 = fb::divided(i, Index(n2), n2_reciprocal).quotient;
+    const Index i1 = fb::divided(i_over_2, Index(n1), n1_reciprocal).remainder;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
     const float t1 = T1[i1];  // weight
     const float t2 = T2[i1];  // bias
@@ -67,4 +70,4 @@ pointwise_b9e0adbdd010c162(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_b9e0adbdd010c162)
+FUSEBUILD_ENTRY(pointwise_44da02fcc1c8d3bd)

@@ -5,13 +5,14 @@
 //   max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1,
 //   ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
 //   256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 8) >
-//   4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8),
-//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1,
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
+//   > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
+//   4*gpu.multiprocessors))))*N, 4*max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors)
+//   // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N) bytes, M, N, N, max(1,
 //   min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)),
-//   4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N) bytes, M, N, N, max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N,
-//   64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors)))); if
-//   M*N < 1073741824, aligned(x, 16), M >= 512, N < 64, M < 1073741824
+//   4*(ceil_div(N, 64) > 4*gpu.multiprocessors)))); if M*N < 1073741824, aligned(x, 16), M >= 512, N < 64, M <
+//   1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -2,22 +2,23 @@
 // segment fids to original fids: {0: 0, 1: 1}
 // schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False widest=0
 // launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(N, 8), min(256, max(max(1, min(32, 1024 //
-//   max(1, M))), 32*max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M)))),
-//   ceil_div(ceil_div(N, 8), 4*gpu.multiprocessors)))), argument 7, 1; block 256, 1, 1; given x, y, slot 0 of
-//   max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1,
-//   ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
-//   256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 8) >
-//   4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8),
-//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1,
-//   min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)),
-//   4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N) bytes, M, N, ceil_div(ceil_div(N, 8), max(1, ceil_div(ceil_div(N,
-//   8), min(256, max(max(1, min(32, 1024 // max(1, M))), 32*max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(1,
-//   min(32, 1024 // max(1, M)))), ceil_div(ceil_div(N, 8), 4*gpu.multiprocessors)))))), max(1, min(max(M > 1024,
-//   ceil_div(N, 8) > 4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N > 24576*max(1, ceil_div(ceil_div(N,
-//   8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors)))); if M*N < 2146435072,
-//   (N % 8) == 0, aligned(x, 16), aligned(y, 16), M < 1073741824
+//   max(1, M))), 32*max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
+//   384)*max(1, min(32, 3072 // max(1, M))))), ceil_div(ceil_div(N, 8), 4*gpu.multiprocessors)))), argument 7, 1; block
+//   256, 1, 1; given x, y, slot 0 of max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 //
+//   max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
+//   4*max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
+//   384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N,
+//   8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
+//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N,
+//   64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N)
+//   bytes, M, N, ceil_div(ceil_div(N, 8), max(1, ceil_div(ceil_div(N, 8), min(256, max(max(1, min(32, 1024 // max(1,
+//   M))), 32*max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
+//   384)*max(1, min(32, 3072 // max(1, M))))), ceil_div(ceil_div(N, 8), 4*gpu.multiprocessors)))))), max(1, min(max(M >
+//   1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072
+//   // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N,
+//   8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
+//   4*gpu.multiprocessors)))); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(y, 16), M < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

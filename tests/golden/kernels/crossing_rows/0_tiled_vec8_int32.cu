@@ -14,13 +14,15 @@
 //   1280*gpu.multiprocessors)*(1 < K*H*W), 16 < K*H*W) + 2*max((4*N*G <= 1280*gpu.multiprocessors)*(2 < K*H*W), 32 <
 //   K*H*W) + 4*max((8*N*G <= 1280*gpu.multiprocessors)*(4 < K*H*W), 64 < K*H*W) + 8*max((16*N*G <=
 //   1280*gpu.multiprocessors)*(8 < K*H*W), 128 < K*H*W) + 16*max((32*N*G <= 1280*gpu.multiprocessors)*(16 < K*H*W), 256
-//   < K*H*W) + 1), (34 < K*H*W) + (68 < K*H*W) + (136 < K*H*W) + 2*(272 < K*H*W), 128*(K*H*W <= 1)*max(1, min(8, (N*G)
-//   // (640*gpu.multiprocessors))) + (-(K*H*W <= 1) + 1)*(128*(0 < K*H*W) - 64*(34 < K*H*W) - 32*(68 < K*H*W) - 16*(136
-//   < K*H*W) - 12*(272 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) + 16*(136 < K*H*W) - 48*(272 <
-//   K*H*W)))*max(1, min(32768 // (2*K*H*W + 4), max((N*G) // 2048, 128*(K*H*W <= 7)*ceil_div(N*G, 98304*max(1,
-//   ceil_div(N*G, 768*max(1, 32768 // (2*K*H*W + 4))))))) // (128*(0 < K*H*W) - 64*(34 < K*H*W) - 32*(68 < K*H*W) -
-//   16*(136 < K*H*W) - 12*(272 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) + 16*(136 < K*H*W) - 48*(272
-//   < K*H*W)))); if K*H*W < 2146435072, aligned(x, 16), aligned(normed, 16), G < 2146435072, 1 <= K*H*W, K*H*W <= 1088
+//   < K*H*W) + 1), (34 < K*H*W) + (68 < K*H*W) + (136 < K*H*W) + (272 < K*H*W) + (544 < K*H*W), 128*(K*H*W <= 1)*max(1,
+//   min(8, (N*G) // (640*gpu.multiprocessors))) + (-(K*H*W <= 1) + 1)*(128*(0 < K*H*W) - 64*(34 < K*H*W) - 32*(68 <
+//   K*H*W) - 16*(136 < K*H*W) - 8*(272 < K*H*W) - 4*(544 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) +
+//   16*(136 < K*H*W) - 48*(272 < K*H*W)))*max(1, min(32768 // (2*K*H*W + 4), max((N*G) // 2048, 128*(K*H*W <=
+//   7)*ceil_div(N*G, 98304*max(1, ceil_div(N*G, 768*max(1, 32768 // (2*K*H*W + 4))))))) // (128*(0 < K*H*W) - 64*(34 <
+//   K*H*W) - 32*(68 < K*H*W) - 16*(136 < K*H*W) - 8*(272 < K*H*W) - 4*(544 < K*H*W) + (384*gpu.multiprocessors <
+//   N*G)*(32*(68 < K*H*W) + 16*(136 < K*H*W) - 48*(272 < K*H*W)))), (K*H*W <= 1)*max(1, min(8, (N*G) //
+//   (640*gpu.multiprocessors))); if K*H*W < 2146435072, aligned(x, 16), aligned(normed, 16), G < 2146435072, 1 <=
+//   K*H*W, K*H*W <= 1088
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -33,7 +35,7 @@ constexpr int kPerWord = 2;  // elements of a word of shared memory
 constexpr int kCopied = 8;  // neighbouring elements per access to global memory
 
 FUSEBUILD_KERNEL(kThreads, 5)
-inner_tiled_3cc3df769d91d762(
+inner_tiled_c9a08404e5fa7ad4(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[N, G, K, H, W]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[G, K, 1, 1]
     const float* __restrict__ T2,  // bias: float[1, K, H, 1]
@@ -47,11 +49,12 @@ inner_tiled_3cc3df769d91d762(
     int64_t n4,  // W
     int64_t without_tile,  // threads that a row without a tile has, or 0
     int64_t row_shift,  // 2 to it threads share a row
-    int64_t tile_rows) {  // rows of a tile
+    int64_t tile_rows,  // rows of a tile
+    int64_t alone_rows) {  // rows of one element that a thread has to itself, or 0
   const int64_t rows = n0 * n1;
   const Index columns = n2 * n3 * n4;
 
-  if (columns == 1) {  // a thread has rows of its own, the threads of a block neighbouring ones
+  if (alone_rows > 0) {  // a thread has rows of one element of its own, the threads of a block neighbouring ones
     constexpr int kVec = 1;
     constexpr int kRows = 8;  // of a thread, at most
     constexpr Index col = 0;
@@ -241,15 +244,15 @@ inner_tiled_3cc3df769d91d762(
   const Index begin = fb::shift_of<kCopied>(origin);  // elements of earlier rows in the tile's first vector
   const Index end = begin + depth * columns;
   const Index places = (Index(tile_rows) * columns / kCopied + 2) * kCopied;  // of a tile
-  const fb::Divisor size3(n3);
-  const fb::Divisor size4(n4);
-  const fb::NearDivisor size1(top, n1);
   __nv_bfloat16* tile0 = fb::dynamic_shared<__nv_bfloat16>();
   float* rows20 = reinterpret_cast<float*>(tile0 + places);
   __nv_bfloat16* tile21 = tile0;
 
   fb::copy_flat<kCopied, kThreads>(tile0, T0 + (origin - begin), end, total - (origin - begin));
   fb::end_copies();
+  const fb::QuickDivisor size3(n3);
+  const fb::RunPieces<Index> pieces(first, columns, count, n4);
+  const fb::NearDivisor size1(top, n1);
   fb::wait_copies<0>();
   fb::sync_block();
 
@@ -268,12 +271,24 @@ inner_tiled_3cc3df769d91d762(
         fb::forget_origin(r2);
         const __nv_bfloat16* r0 = tile0 + place;
         __nv_bfloat16* r21 = tile21 + place;
+        const auto load1 = [&](Index piece) FUSEBUILD_INLINE {  // weight
+          const Index i2 = piece / size3;
+          return fb::cast<float>(r1[i2]);
+        };
+        const auto run1 = pieces.load(held, load1);
+        const auto load2 = [&](Index piece) FUSEBUILD_INLINE {  // bias
+          return fb::cast<float>(r2[piece]);
+        };
+        const auto run2 = pieces.load(held, load2);
         fb::Vec<float, kVec> c0[kChunks];
+        fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+          c0[c] = fb::load_to_widen<float, kVec>(r0 + col, present);
+        });
 
         float a4 = fb::Sum::identity<float>();
         fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
-          const fb::Vec<float, kVec> v0 = fb::load_present<float, kVec>(r0 + col, present);
-          c0[c] = v0;
+          fb::widen<__nv_bfloat16>(c0[c]);
+          const fb::Vec<float, kVec> v0 = c0[c];
           FUSEBUILD_UNROLL
           for (int k = 0; k < kVec; ++k) {
             if (k >= present) break;
@@ -303,17 +318,22 @@ inner_tiled_3cc3df769d91d762(
 
         fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
           const fb::Vec<float, kVec> v0 = c0[c];
+          fb::Vec<float, kVec> v1 = {};
+          fb::Vec<float, kVec> v2 = {};
+          if (pieces.are_two()) {
+            v1 = fb::vector_of<kVec>(run1, pieces.left(col - first));
+            v2 = fb::vector_of<kVec>(run2, pieces.left(col - first));
+          } else {
+            pieces.each<kVec>(col - first, present,
+                [&](int k, Index piece) FUSEBUILD_INLINE { v1[k] = load1(piece); v2[k] = load2(piece); });
+          }
           fb::Vec<__nv_bfloat16, kVec> o21;
           FUSEBUILD_UNROLL
           for (int k = 0; k < kVec; ++k) {
             if (k >= present) break;
-            const Index at = col + k;
-            const Index at_over_4 = at / size4;
-            const Index i3 = at_over_4 % size3;
-            const Index i2 = at_over_4 / size3;
             const float t0 = v0[k];
-            const __nv_bfloat16 t1 = r1[i2];  // weight
-            const float t2 = r2[i2 * n3 + i3];  // bias
+            const float t1 = v1[k];
+            const float t2 = v2[k];
             const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
             const float t15 = t7 * t14;  // crossing_rows.yaml:15
             const float t17 = t15 * fb::cast<float>(t1);  // crossing_rows.yaml:15
@@ -342,12 +362,24 @@ inner_tiled_3cc3df769d91d762(
       fb::forget_origin(r2);
       const __nv_bfloat16* r0 = tile0 + place;
       __nv_bfloat16* r21 = tile21 + place;
+      const auto load1 = [&](Index piece) FUSEBUILD_INLINE {  // weight
+        const Index i2 = piece / size3;
+        return fb::cast<float>(r1[i2]);
+      };
+      const auto run1 = pieces.load(held, load1);
+      const auto load2 = [&](Index piece) FUSEBUILD_INLINE {  // bias
+        return fb::cast<float>(r2[piece]);
+      };
+      const auto run2 = pieces.load(held, load2);
       fb::Vec<float, kVec> c0[kChunks];
+      fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+        c0[c] = fb::load_to_widen<float, kVec>(r0 + col, present);
+      });
 
       float a4 = fb::Sum::identity<float>();
       fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
-        const fb::Vec<float, kVec> v0 = fb::load_present<float, kVec>(r0 + col, present);
-        c0[c] = v0;
+        fb::widen<__nv_bfloat16>(c0[c]);
+        const fb::Vec<float, kVec> v0 = c0[c];
         FUSEBUILD_UNROLL
         for (int k = 0; k < kVec; ++k) {
           if (k >= present) break;
@@ -379,17 +411,22 @@ inner_tiled_3cc3df769d91d762(
 
       fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
         const fb::Vec<float, kVec> v0 = c0[c];
+        fb::Vec<float, kVec> v1 = {};
+        fb::Vec<float, kVec> v2 = {};
+        if (pieces.are_two()) {
+          v1 = fb::vector_of<kVec>(run1, pieces.left(col - first));
+          v2 = fb::vector_of<kVec>(run2, pieces.left(col - first));
+        } else {
+          pieces.each<kVec>(col - first, present,
+              [&](int k, Index piece) FUSEBUILD_INLINE { v1[k] = load1(piece); v2[k] = load2(piece); });
+        }
         fb::Vec<__nv_bfloat16, kVec> o21;
         FUSEBUILD_UNROLL
         for (int k = 0; k < kVec; ++k) {
           if (k >= present) break;
-          const Index at = col + k;
-          const Index at_over_4 = at / size4;
-          const Index i3 = at_over_4 % size3;
-          const Index i2 = at_over_4 / size3;
           const float t0 = v0[k];
-          const __nv_bfloat16 t1 = r1[i2];  // weight
-          const float t2 = r2[i2 * n3 + i3];  // bias
+          const float t1 = v1[k];
+          const float t2 = v2[k];
           const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
           const float t15 = t7 * t14;  // crossing_rows.yaml:15
           const float t17 = t15 * fb::cast<float>(t1);  // crossing_rows.yaml:15
@@ -411,4 +448,4 @@ inner_tiled_3cc3df769d91d762(
   fb::store_flat<1, kThreads>(T20 + top, rows20, 0, depth);
 }
 
-FUSEBUILD_ENTRY(inner_tiled_3cc3df769d91d762)
+FUSEBUILD_ENTRY(inner_tiled_c9a08404e5fa7ad4)

@@ -2,7 +2,8 @@
 // segment fids to original fids: {0: 0, 1: 1, 2: 2}
 // schedule: threads=128 unroll=1 min_blocks=8
 // launch: segment 0, vec8_int32 on sm_90: grid ceil_div(T*D, 1024), 1, 1; block 128, 1, 1; given ids, y, table, T, D,
-//   V, D; if T*D < 2146435072, (D % 8) == 0, aligned(y, 16), aligned(table, 16)
+//   V, D, 4294967295 // max(D, 1); if T*D < 2146435072, (D % 8) == 0, aligned(y, 16), aligned(table, 16), V <
+//   2146435072
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -11,15 +12,16 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 1;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 8)
-pointwise_92780575e7e36dca(
+pointwise_44339eb149a9b1ab(
     const int64_t* __restrict__ T1,  // ids: int64[T]
     __nv_bfloat16* __restrict__ T2,  // y: bfloat16[T, D]
     const __nv_bfloat16* __restrict__ X2,  // table: bfloat16[V, D], for y
     int64_t n0,  // T
     int64_t n1,  // D
     int64_t X2_size,  // V
-    int64_t X2_stride) {  // D
-  const Index total = n0 * n1;
+    int64_t X2_stride,  // D
+    int64_t n1_reciprocal) {  // reciprocal of n1
+  const Index total = Index(n0) * Index(n1);
   const Index first = (Index(fb::block_x()) * (kUnroll * kThreads) + fb::thread_x()) * kVec;
 
   fb::Packed<__nv_bfloat16, kVec> q2[kUnroll];
@@ -27,10 +29,10 @@ pointwise_92780575e7e36dca(
   for (int u = 0; u < kUnroll; ++u) {
     const Index i = first + Index(u) * (kThreads * kVec);
     if (i >= total) break;
-    const Index i1 = i % Index(n1);
-    const Index i0 = i / Index(n1);
+    const Index i1 = fb::divided(i, Index(n1), n1_reciprocal).remainder;
+    const Index i0 = fb::divided(i, Index(n1), n1_reciprocal).quotient;
     const int64_t t1 = T1[i0];  // ids
-    q2[u] = fb::load_packed<kVec>(X2 + i1 + fb::inside(t1, X2_size) * X2_stride);
+    q2[u] = fb::load_packed<kVec>(X2 + i1 + fb::near_inside(t1, Index(X2_size)) * X2_stride);
   }
 
   FUSEBUILD_UNROLL
@@ -48,4 +50,4 @@ pointwise_92780575e7e36dca(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_92780575e7e36dca)
+FUSEBUILD_ENTRY(pointwise_44339eb149a9b1ab)

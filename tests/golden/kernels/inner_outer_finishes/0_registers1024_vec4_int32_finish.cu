@@ -1,8 +1,8 @@
 // inner_outer_finishes.yaml, segment 0: inner_outer_persistent, variant registers128_vec4_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 6: 5, 10: 9, 13: 11, 18: 15}
 // schedule: threads=256 parts=[(block_x=16 ahead=17 group=(reductions=[3] kept=[2] partials=264 results=8192 across=[]
-//   scaled=[] outer=[] depth=[] is_last=False)), (block_x=16 ahead=6 group=(reductions=[5, 10, 13] kept=[0, 2]
-//   partials=90 results=24576 across=[] scaled=[] outer=[0] depth=[1] is_last=False))]
+//   scaled=[] outer=[] depth=[] is_last=False) suffix=), (block_x=16 ahead=6 group=(reductions=[5, 10, 13] kept=[0, 2]
+//   partials=90 results=24576 across=[] scaled=[] outer=[0] depth=[1] is_last=False) suffix=)]
 // launch: segment 0, registers128_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,

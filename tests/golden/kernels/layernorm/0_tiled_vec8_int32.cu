@@ -12,12 +12,13 @@
 //   512)*(ceil_div(M*N, 1024*gpu.multiprocessors) <= 16)*(max((2*M <= 1536*gpu.multiprocessors)*(1 < N), 16 < N) +
 //   2*max((4*M <= 1536*gpu.multiprocessors)*(2 < N), 32 < N) + 4*max((8*M <= 1536*gpu.multiprocessors)*(4 < N), 64 < N)
 //   + 8*max((16*M <= 1536*gpu.multiprocessors)*(8 < N), 128 < N) + 16*max((32*M <= 1536*gpu.multiprocessors)*(16 < N),
-//   256 < N) + 1), (34 < N) + (68 < N) + (136 < N) + 2*(272 < N), 128*(N <= 1)*max(1, min(8, M //
-//   (768*gpu.multiprocessors))) + (-(N <= 1) + 1)*(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 12*(272 <
-//   N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))*max(1, min(16384 // (2*N + 8),
-//   max(M // 2048, 128*(N <= 7)*ceil_div(M, 98304*max(1, ceil_div(M, 768*max(1, 16384 // (2*N + 8))))))) // (128*(0 <
-//   N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 12*(272 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136
-//   < N) - 48*(272 < N)))); if N < 2146435072, aligned(x, 16), aligned(y, 16), 1 <= N, N <= 1088
+//   256 < N) + 1), (34 < N) + (68 < N) + (136 < N) + (272 < N) + (544 < N), 128*(N <= 1)*max(1, min(8, M //
+//   (768*gpu.multiprocessors))) + (-(N <= 1) + 1)*(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 < N)
+//   - 4*(544 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))*max(1, min(16384 // (2*N
+//   + 8), max(M // 2048, 128*(N <= 7)*ceil_div(M, 98304*max(1, ceil_div(M, 768*max(1, 16384 // (2*N + 8))))))) //
+//   (128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) + (384*gpu.multiprocessors <
+//   M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))), (N <= 1)*max(1, min(8, M // (768*gpu.multiprocessors))); if N <
+//   2146435072, aligned(x, 16), aligned(y, 16), 1 <= N, N <= 1088
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -30,7 +31,7 @@ constexpr int kPerWord = 2;  // elements of a word of shared memory
 constexpr int kCopied = 8;  // neighbouring elements per access to global memory
 
 FUSEBUILD_KERNEL(kThreads, 6)
-inner_tiled_2cd04f1c13c06ba6(
+inner_tiled_0a9478950426d6d7(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[N]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[N]
@@ -42,11 +43,12 @@ inner_tiled_2cd04f1c13c06ba6(
     int64_t n1,  // N
     int64_t without_tile,  // threads that a row without a tile has, or 0
     int64_t row_shift,  // 2 to it threads share a row
-    int64_t tile_rows) {  // rows of a tile
+    int64_t tile_rows,  // rows of a tile
+    int64_t alone_rows) {  // rows of one element that a thread has to itself, or 0
   const int64_t rows = n0;
   const Index columns = n1;
 
-  if (columns == 1) {  // a thread has rows of its own, the threads of a block neighbouring ones
+  if (alone_rows > 0) {  // a thread has rows of one element of its own, the threads of a block neighbouring ones
     constexpr int kVec = 1;
     constexpr int kRows = 8;  // of a thread, at most
     constexpr Index col = 0;
@@ -258,11 +260,14 @@ inner_tiled_2cd04f1c13c06ba6(
         const float* r1 = columns1 + lane;
         const float* r2 = columns2 + lane;
         fb::Vec<float, kVec> c0[kChunks];
+        fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+          c0[c] = fb::load_to_widen<float, kVec>(r0 + col, present);
+        });
 
         float a5 = fb::Sum::identity<float>();
         fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
-          const fb::Vec<float, kVec> v0 = fb::load_present<float, kVec>(r0 + col, present);
-          c0[c] = v0;
+          fb::widen<__nv_bfloat16>(c0[c]);
+          const fb::Vec<float, kVec> v0 = c0[c];
           FUSEBUILD_UNROLL
           for (int k = 0; k < kVec; ++k) {
             if (k >= present) break;
@@ -331,11 +336,14 @@ inner_tiled_2cd04f1c13c06ba6(
       const float* r1 = columns1 + lane;
       const float* r2 = columns2 + lane;
       fb::Vec<float, kVec> c0[kChunks];
+      fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+        c0[c] = fb::load_to_widen<float, kVec>(r0 + col, present);
+      });
 
       float a5 = fb::Sum::identity<float>();
       fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
-        const fb::Vec<float, kVec> v0 = fb::load_present<float, kVec>(r0 + col, present);
-        c0[c] = v0;
+        fb::widen<__nv_bfloat16>(c0[c]);
+        const fb::Vec<float, kVec> v0 = c0[c];
         FUSEBUILD_UNROLL
         for (int k = 0; k < kVec; ++k) {
           if (k >= present) break;
@@ -402,4 +410,4 @@ inner_tiled_2cd04f1c13c06ba6(
   fb::store_flat<1, kThreads>(T15 + top, rows15, 0, depth);
 }
 
-FUSEBUILD_ENTRY(inner_tiled_2cd04f1c13c06ba6)
+FUSEBUILD_ENTRY(inner_tiled_0a9478950426d6d7)

@@ -34,7 +34,7 @@ inner_resident_c6e9ac4dc670c550(
     int64_t n0,  // M
     int64_t n1,  // N
     int64_t walkers,  // clusters that share the rows
-    int32_t* __restrict__ counters) {  // of tickets
+    int32_t* __restrict__ counters) {  // which begin with 0
   fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   fb::ClusterPhase phase = fb::join_cluster();
   const int64_t rows = n0;

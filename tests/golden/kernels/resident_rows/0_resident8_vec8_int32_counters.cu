@@ -22,10 +22,10 @@ using Index = int32_t;
 constexpr int kCounters = 32;  // each is a thread's
 
 FUSEBUILD_KERNEL(kCounters, 1)
-ticket_counters_4a6f761ca6abf9f6(
-    int32_t* __restrict__ counters) {  // of tickets
+ticket_counters_52c2160adcd50f75(
+    int32_t* __restrict__ counters) {  // which begin with 0
   fb::let_next_kernel_start();  // it waits for the end of this one
-  counters[fb::thread_x()] = 0;
+  counters[fb::block_x() * kCounters + fb::thread_x()] = 0;
 }
 
-FUSEBUILD_ENTRY(ticket_counters_4a6f761ca6abf9f6)
+FUSEBUILD_ENTRY(ticket_counters_52c2160adcd50f75)

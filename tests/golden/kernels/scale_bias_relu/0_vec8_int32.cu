@@ -2,7 +2,8 @@
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 8: 6}
 // schedule: threads=128 unroll=1 min_blocks=8
 // launch: segment 0, vec8_int32 on sm_90: grid ceil_div(M*N, 1024), 1, 1; block 128, 1, 1; given x, scale, bias, y, M,
-//   N; if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(scale, 16), aligned(bias, 16), aligned(y, 16)
+//   N, 4294967295 // max(N, 1); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(scale, 16), aligned(bias,
+//   16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -11,14 +12,15 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 1;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 8)
-pointwise_355b938f9f805ab7(
+pointwise_2c23c95336e37277(
     const __half* __restrict__ T0,  // x: half[M, N]
     const __half* __restrict__ T1,  // scale: half[N]
     const __half* __restrict__ T2,  // bias: half[N]
     __half* __restrict__ T8,  // y: half[M, N]
     int64_t n0,  // M
-    int64_t n1) {  // N
-  const Index total = n0 * n1;
+    int64_t n1,  // N
+    int64_t n1_reciprocal) {  // reciprocal of n1
+  const Index total = Index(n0) * Index(n1);
   const Index first = (Index(fb::block_x()) * (kUnroll * kThreads) + fb::thread_x()) * kVec;
 
   fb::Packed<__half, kVec> p0[kUnroll];
@@ -28,7 +30,7 @@ pointwise_355b938f9f805ab7(
   for (int u = 0; u < kUnroll; ++u) {
     const Index i = first + Index(u) * (kThreads * kVec);
     if (i >= total) break;
-    const Index i1 = i % Index(n1);
+    const Index i1 = fb::divided(i, Index(n1), n1_reciprocal).remainder;
     p0[u] = fb::load_packed<kVec>(T0 + i);
     p1[u] = fb::load_packed<kVec>(T1 + i1);
     p2[u] = fb::load_packed<kVec>(T2 + i1);
@@ -57,4 +59,4 @@ pointwise_355b938f9f805ab7(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_355b938f9f805ab7)
+FUSEBUILD_ENTRY(pointwise_2c23c95336e37277)

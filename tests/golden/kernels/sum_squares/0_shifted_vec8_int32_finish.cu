@@ -1,7 +1,7 @@
 // sum_squares.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 3: 3}
 // schedule: threads=256 parts=[(block_x=0 ahead=20 group=(reductions=[2] kept=[] partials=0 results=0 across=[]
-//   scaled=[] outer=[] depth=[] is_last=True))]
+//   scaled=[] outer=[] depth=[] is_last=True) suffix=)]
 // launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 3 > 1)*ceil_div(1, max(1, min(1, (8 - 6*max(argument 3
 //   > 640, 1))*max(1, 1 // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the one before; given y,
 //   slot 0 of max(4*max(1, min((M*N > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1, 4*(1 >

@@ -1,7 +1,7 @@
 // welford.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 3: 6, 6: 9}
 // schedule: threads=256 parts=[(block_x=0 ahead=10 group=(reductions=[0] kept=[0] partials=0 results=0 across=[]
-//   scaled=[] outer=[] depth=[] is_last=True))]
+//   scaled=[] outer=[] depth=[] is_last=True) suffix=)]
 // launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, max(1, min(M, (8 - 6*max(argument 7
 //   > 320, M < 8))*max(1, M // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the one before; given
 //   mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M
