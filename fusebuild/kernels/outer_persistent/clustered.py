@@ -8,12 +8,9 @@ follows from those for its channel, and stores what is made of its vectors.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from fusebuild.ir.formula import Formula, ceil_div, product, simplified
-from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.planner import Planner
-from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import (
     KnownSizes,
     VariantSpec,
@@ -22,13 +19,9 @@ from fusebuild.kernels.common.spec import (
     fits_int32,
     kernel_parameters,
 )
-from fusebuild.kernels.outer_persistent.room import Room, is_flat
+from fusebuild.kernels.outer_persistent.room import Room, bytes_of_inputs, decided, is_flat
 from fusebuild.kernels.pointwise.narrow import reciprocal_of
-from fusebuild.target.table import Target
 
-TILE_BYTES = 64 * 1024
-"""What a block has of a channel in shared memory: one of three on a multiprocessor."""
-THREADS = 512
 RESIDENT_BLOCKS = 3
 """Blocks whose registers a multiprocessor shall have: while those of one wait, others compute."""
 SHORT = 2**17
@@ -45,16 +38,6 @@ class ClusteredHeuristics:
     cluster: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusteredChoice(Choice):
-    """Blocks of ``threads``; a multiprocessor shall have the registers of ``min_blocks``."""
-
-    FEWER = ("threads",)
-
-    threads: int
-    min_blocks: int
-
-
 def clustered_variants(planner: Planner) -> list[VariantSpec]:
     """The variant for such channels; none where there are no clusters, or a channel's elements are no neighbours.
     Raises :class:`KnobError` for a choice that no kernel can be made with."""
@@ -62,10 +45,7 @@ def clustered_variants(planner: Planner) -> list[VariantSpec]:
     vec = planner.vector_width(domain.inner)
     if cluster == 1 or domain.inner not in domain.reduced or vec == 1 or not is_flat(planner):
         return []
-    inputs = [fid for fid in domain.flat if fid not in task.outputs]
-    proposal = ClusteredChoice(threads=THREADS, min_blocks=RESIDENT_BLOCKS)
-    choice = decide(way, proposal, planner.tuned, partial(_check, target=planner.target))
-    room = Room(planner=planner, vec=vec, most=TILE_BYTES // planner.bytes_of(inputs))
+    choice, room = decided(planner, way, RESIDENT_BLOCKS), Room(planner=planner, vec=vec)
     run_vectors = simplified(room.vectors(room.inner, [room.inner]))
     kernel = planner.kernel(
         "outer_clustered",
@@ -91,12 +71,6 @@ def clustered_variants(planner: Planner) -> list[VariantSpec]:
         *planner.aligned(domain.flat, vec),
     )
     share = ceil_div(product([room.outer, run_vectors]), cluster)
-    shared = product([vec * planner.bytes_of(inputs), share])
+    shared = product([vec * bytes_of_inputs(planner), share])
     grid, block = product([cluster, room.count]), (choice.threads, 1, 1)
     return [planner.variant(way, choice, guard, kernel, grid, block, shared_bytes=simplified(shared))]
-
-
-def _check(choice: ClusteredChoice, *, target: Target) -> None:
-    choice.require_power_of_two("threads", WARP, MAX_THREADS)
-    choice.require_block("threads", choice.threads, THREADS)
-    choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)

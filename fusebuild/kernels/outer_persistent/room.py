@@ -1,13 +1,22 @@
-"""What blocks that have whole channels have room for, in vectors of shared memory."""
+"""What blocks that have whole channels are chosen to be, and have room for, in vectors of shared memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, total
+from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.planner import Planner
+from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import counts
+from fusebuild.target.table import Target
+
+TILE_BYTES = 64 * 1024
+"""What a block has of its channels in shared memory: one of two or three on a multiprocessor."""
+THREADS = 512
+"""Threads of a block."""
 
 RUN, ODD_RUN = 16, 64
 """Neighbours in memory that a block takes, where a channel has fewer: a sector of narrow elements; more where they
@@ -35,12 +44,44 @@ def is_flat(planner: Planner) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelsChoice(Choice):
+    """Blocks of ``threads``; a multiprocessor shall have the registers of ``min_blocks``."""
+
+    FEWER = ("threads",)
+
+    threads: int
+    min_blocks: int
+
+
+def decided(planner: Planner, way: str, resident: int) -> ChannelsChoice:
+    """What blocks of the kernel ``way`` are, of which ``resident`` ones are proposed for a multiprocessor. Raises
+    :class:`KnobError` for a choice that no kernel can be made with."""
+    proposal = ChannelsChoice(threads=THREADS, min_blocks=resident)
+    return decide(way, proposal, planner.tuned, partial(_check, target=planner.target))
+
+
+def _check(choice: ChannelsChoice, *, target: Target) -> None:
+    choice.require_power_of_two("threads", WARP, MAX_THREADS)
+    choice.require_block("threads", choice.threads, THREADS)
+    choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)
+
+
+def bytes_of_inputs(planner: Planner) -> int:
+    """The bytes of an element of each tensor that a block reads into shared memory."""
+    return planner.bytes_of([fid for fid in planner.domain.flat if fid not in planner.task.outputs])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What a block has room for: ``most`` elements of each tensor, in vectors of ``vec``."""
+    """What a block has room for, in vectors of ``vec``."""
 
     planner: Planner
     vec: int
-    most: int
+
+    @property
+    def most(self) -> int:
+        """The elements of each tensor, at most."""
+        return TILE_BYTES // bytes_of_inputs(self.planner)
 
     @property
     def outer(self) -> Formula:

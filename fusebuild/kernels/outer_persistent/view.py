@@ -19,34 +19,58 @@ from fusebuild.kernels.outer_persistent.channels import Channels
 
 
 def outer_persistent(spec: KernelSpec) -> KernelView:
-    body, kept = Body(spec), spec.domain.kept
-    channels, channel = Channels.of(body), Group(name="channel", axes=kept)
-    needed = body.needs_coordinates([*channels.loaded, *channels.of_channels], channel)
-    inner, place = body.size(spec.domain.every[kept[-1] + 1 :]), "fb::place_of_channel<kVec>({})".format
+    channels, place = Channels.of(Body(spec)), "fb::place_of_channel<kVec>({})".format
+    body, extents = channels.body, extents_around(channels)
     return make_view(
         body, channels.exprs,
-        setup=(*body.coordinates(channel, needed), *loads_of_channel(body, channels.loaded, channel)),
-        sweeps=(copied(channels), *_statistics(channels), _elements(channels, inner)),
-        epilogue=Sweep(
+        setup=setup_of_channel(channels),
+        sweeps=(copied(channels), *_statistics(channels), _elements(channels, extents["inner"])),
+        epilogue=replace(
+            results_of_channel(channels),
             arrays=tuple(
                 f"FUSEBUILD_SHARED({body.c_type(fid)}, of_channel{fid}, {place('kThreads + kVec')});"
                 for fid in channels.shared
             ),
-            results=(*accumulate(body, reductions(spec.task)).results, *map(body.statement, channels.own)),
-            stores=tuple(
-                f"T{fid}[{body.offset(fid, [channel])}] = {body.own_operand(fid)};" for fid in channels.of_channels
-            ),
             joint_stores=tuple(f"of_channel{fid}[{place('slot')}] = {body.variable(fid)};" for fid in channels.shared),
         ),
-        alone=() if inner == "1" else _alone(channels),
-        extents={"outer": body.size(spec.domain.every[: kept[0]]), "channels": body.size(kept), "inner": inner},
+        alone=() if extents["inner"] == "1" else _alone(channels),
+        extents=extents,
     )  # fmt: skip
 
 
-def loads_of_channel(body: Body, fids: Iterable[int], channel: Group) -> Lines:
-    """What is one element a channel, loaded before anything waits."""
+def _channel(body: Body) -> Group:
+    """The current channel."""
+    return Group(name="channel", axes=body.domain.kept)
+
+
+def extents_around(channels: Channels) -> dict[str, str]:
+    """How many channels there are, and elements outside and inside of them."""
+    body, kept = channels.body, channels.body.domain.kept
+    return {
+        "outer": body.size(body.domain.every[: kept[0]]),
+        "channels": body.size(kept),
+        "inner": body.size(body.domain.every[kept[-1] + 1 :]),
+    }
+
+
+def setup_of_channel(channels: Channels) -> Lines:
+    """The coordinates of a channel, and what is one element of it, loaded before anything waits."""
+    body, channel = channels.body, _channel(channels.body)
+    needed = body.needs_coordinates([*channels.loaded, *channels.of_channels], channel)
     address = "fb::unpack(fb::load_packed_ahead<1>(T{} + {}))[0]"
-    return tuple(body.scalar_load(fid, address.format(fid, body.offset(fid, [channel]))) for fid in fids)
+    loads = (body.scalar_load(fid, address.format(fid, body.offset(fid, [channel]))) for fid in channels.loaded)
+    return (*body.coordinates(channel, needed), *loads)
+
+
+def results_of_channel(channels: Channels) -> Sweep:
+    """What follows from a channel's reductions, and the stores of what is one element of it."""
+    body, channel = channels.body, _channel(channels.body)
+    return Sweep(
+        results=(*accumulate(body, reductions(body.task)).results, *map(body.statement, channels.own)),
+        stores=tuple(
+            f"T{fid}[{body.offset(fid, [channel])}] = {body.own_operand(fid)};" for fid in channels.of_channels
+        ),
+    )
 
 
 def copied(channels: Channels) -> Sweep:

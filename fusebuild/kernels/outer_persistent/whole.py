@@ -10,12 +10,9 @@ else, and each of those takes longer to start than to read a megabyte.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from fusebuild.ir.formula import Formula, product, simplified
-from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.planner import Planner
-from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import (
     KernelSpec,
     KnownSizes,
@@ -27,15 +24,11 @@ from fusebuild.kernels.common.spec import (
 )
 from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.outer_persistent.channels import Channels
-from fusebuild.kernels.outer_persistent.room import Room, is_flat
+from fusebuild.kernels.outer_persistent.room import Room, bytes_of_inputs, decided, is_flat
 from fusebuild.kernels.pointwise.narrow import reciprocal_of
-from fusebuild.target.table import Target
 
-TILE_BYTES = 64 * 1024
-"""What a block has of its channels in shared memory: one of two or three on a multiprocessor."""
 BESIDE_BYTES = 12 * 1024
-"""What it has there of values of a channel, at most."""
-THREADS = 512
+"""What a block has of values of its channels in shared memory, at most."""
 RESIDENT_BLOCKS = 2
 """Blocks whose registers a multiprocessor shall have: while those of one wait, others compute."""
 
@@ -48,16 +41,6 @@ class WholeHeuristics:
     elements: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WholeChoice(Choice):
-    """Blocks of ``threads``; a multiprocessor shall have the registers of ``min_blocks``."""
-
-    FEWER = ("threads",)
-
-    threads: int
-    min_blocks: int
-
-
 def whole_variants(planner: Planner) -> list[VariantSpec]:
     """The variant for such channels; none where tensors lie otherwise than it reads them. Raises :class:`KnobError` for
     a choice that no kernel can be made with."""
@@ -65,9 +48,7 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
     vec = planner.vector_width(domain.inner)
     if vec == 1 or not is_flat(planner):
         return []
-    inputs = [fid for fid in domain.flat if fid not in task.outputs]
-    choice = decide(way, _proposal(), planner.tuned, partial(_check, target=planner.target))
-    room = Room(planner=planner, vec=vec, most=TILE_BYTES // planner.bytes_of(inputs))
+    choice, room = decided(planner, way, RESIDENT_BLOCKS), Room(planner=planner, vec=vec)
     channels = room.channels(choice.threads)
     run = product([channels, room.inner])
     run_vectors = simplified(room.vectors(run, [run, product([room.count, room.inner])]))
@@ -94,22 +75,12 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
     points, own = domain.points(domain.every), domain.points(domain.reduced)
     guard = (fits_int32(points), ("lt", 0, own), *room.guard(), *planner.aligned(domain.flat, vec))
     grid: Formula = ("ceil_div", room.count, channels)
-    shared = product([room.outer, run_vectors, vec * planner.bytes_of(inputs)])
+    shared = product([room.outer, run_vectors, vec * bytes_of_inputs(planner)])
     block = (choice.threads, 1, 1)
     return [planner.variant(way, choice, guard, kernel, simplified(grid), block, shared_bytes=simplified(shared))]
-
-
-def _proposal() -> WholeChoice:
-    return WholeChoice(threads=THREADS, min_blocks=RESIDENT_BLOCKS)
 
 
 def _bytes_beside(kernel: KernelSpec) -> int:
     """The bytes of one channel's values in shared memory."""
     body = Body(kernel)
     return sum(body.value(fid).dtype.bytes for fid in Channels.of(body).shared)
-
-
-def _check(choice: WholeChoice, *, target: Target) -> None:
-    choice.require_power_of_two("threads", WARP, MAX_THREADS)
-    choice.require_block("threads", choice.threads, THREADS)
-    choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)
