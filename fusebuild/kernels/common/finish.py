@@ -128,20 +128,16 @@ class Finisher(Planner):
         parts = [self._part(group, None, threads) for group in alone]
         parts += [self._part(group, source, threads) for group, source in pairs]
         parts.sort(key=lambda part: -part.group.partials)
-        widths = {self._nested_width(group, threads) for group, _ in pairs}  # one: all keep columns
+        nested = self._nested_width(pairs[0][0], threads) if pairs else 0  # all keep columns
         blocks: list[Formula] = [
-            ("ceil_div", self.domain.points(part.group.kept), width)
-            for part in parts for width in ([part.block_x] if part.block_x else widths)
-        ]  # fmt: skip
+            ("ceil_div", self.domain.points(part.group.kept), part.block_x or nested) for part in parts
+        ]
         heuristics = FinishHeuristics(threads=threads, parts=tuple(parts))
         number = call_parameter("parts", self.splits, "blocks that left partial results")
         told = [
-            parameter for width in widths
-            for parameter in (
-                call_parameter("block_width", width, "results per block"),
-                call_parameter("block_height", ("floor_div", threads, width), "threads of each, at most"),
-            )
-        ]  # fmt: skip
+            call_parameter("block_width", nested, "results per block"),
+            call_parameter("block_height", ("floor_div", threads, nested), "threads of each, at most"),
+        ] if pairs else []  # fmt: skip
         parameters = (*self._parameters(groups), number, *told)
         kernel = self.kernel(
             "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1,
