@@ -213,6 +213,11 @@ class Folding:
         task = self.body.task
         return fid in task.outputs or bool({*task.exprs}.intersection(task.fusion.uses(fid)))
 
+    def combined_partial(self, place: str) -> str:
+        """The statement that combines the partial result at ``place`` of its scratch arrays."""
+        parts = [f"P{fid}[{place}]" for fid in self.expr.outputs]
+        return self.combined(self.accumulator, f"{self.c_type}{{{', '.join(parts)}}}" if self.has_state else parts[0])
+
     def part(self, source: str, place: int) -> str:
         """The part of ``source`` that is result number ``place``."""
         return f"{source}.v{place}" if self.has_state else source

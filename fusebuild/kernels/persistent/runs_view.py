@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from fusebuild.kernels.common.rows_view import Rows, crossing_rows
+from fusebuild.kernels.common.rows_view import Rows, rows_by_pieces
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.view import Lines
 
@@ -52,5 +52,5 @@ class RunRows(Rows):
 
 def rows_in_runs(spec: KernelSpec) -> RunRows:
     """The rows of a kernel whose threads have runs of them, whatever axes a row has."""
-    rows = crossing_rows(spec)
-    return RunRows(**{**{field.name: getattr(rows, field.name) for field in fields(rows)}, "by_pieces": True})
+    rows = rows_by_pieces(spec)
+    return RunRows(**{field.name: getattr(rows, field.name) for field in fields(rows)})

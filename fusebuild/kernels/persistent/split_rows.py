@@ -45,6 +45,9 @@ LONG_PART = 16
 """The same where there are several parts for each block that runs at a time: where they would be shorter, all blocks
 run at a time."""
 
+THREADS, BLOCKS = 256, 3
+"""Threads of a block, and blocks whose registers a multiprocessor shall have."""
+
 SHORT, WARP_ROW = 256, 2048
 """Elements of the longest row that a warp has where tensors begin anywhere, and of that where rows are many."""
 
@@ -66,12 +69,6 @@ class Anywhere(Way):
     tensors, and cut out of the aligned words around them in others. Short rows have a warp each."""
 
     TEMPLATE: ClassVar[str] = "inner_split"
-
-    THREADS: ClassVar[int] = 256
-    """Threads of a block."""
-
-    BLOCKS: ClassVar[int] = 3
-    """Blocks whose registers a multiprocessor shall have."""
 
     def applies(self, earlier: Collection[type[Way]]) -> bool:
         domain, elements = self.domain, self.domain.points(self.domain.every)
@@ -97,36 +94,34 @@ class Anywhere(Way):
         aligned = self._aligned
         assert aligned is not None
         way = f"anywhere_vec{self.vec}_int64"
-        choice = decide(way, self._proposal, self.tuned, self._check)
+        proposal = RowChoice(threads_per_row=THREADS, rows_per_block=1, min_blocks=BLOCKS)
+        choice = decide(way, proposal, self.tuned, self._check)
         threads = choice.threads.block
         heuristics = SplitHeuristics(threads=choice.threads, moments=self._moments, anywhere=aligned)
-        kernel = self.split_kernel(heuristics, choice, "int64_t")
-        team = total([threads, product([WARP - threads, self._are_short])])
-        own = formula_parameter("team", team, "threads of a row, or of a part of it")
-        kernel = replace(kernel, parameters=(*kernel.parameters, own))
-        parts = self.parts(threads)
+        parts = self._parts(threads)
+        kernel = self._kernel_of_parts(heuristics, choice, parts)
         beside = difference(threads // WARP, product([threads // WARP - 1, difference(1, self._are_short)]))
         blocks: Formula = ("ceil_div", product([parts, self.rows]), beside)
-        return (self.in_sweeps(self.variant(way, choice, (), kernel, 0, (threads, 1, 1)), parts, blocks),)
-
-    @property
-    def _proposal(self) -> RowChoice:
-        return RowChoice(threads_per_row=self.THREADS, rows_per_block=1, min_blocks=self.BLOCKS)
+        return (self._in_sweeps(self.variant(way, choice, (), kernel, 0, (threads, 1, 1)), parts, blocks),)
 
     @property
     def _moments(self) -> Moments | None:
         return moments_of(self.task, self.domain)
 
-    def split_kernel(self, heuristics: SplitHeuristics, choice: RowChoice, index: str) -> KernelSpec:
+    def _kernel_of_parts(self, heuristics: SplitHeuristics, choice: RowChoice, parts: Formula) -> KernelSpec:
         """The kernel of all launches, whose parameters are those that its sweeps share."""
-        arrays = partial_parameters(self.task, self._reduced, const=False)
-        parts = formula_parameter("parts", self.parts(choice.threads.block), "of a row, one for each block")
+        arrays, threads = partial_parameters(self.task, self._reduced, const=False), choice.threads.block
+        team = total([threads, product([WARP - threads, self._are_short])])
         return self.kernel(
             self.TEMPLATE,
             heuristics,
             vec=self.vec,
-            index=index,
-            parameters=(*kernel_parameters(self.task, self.domain, arrays), parts),
+            index="int64_t",
+            parameters=(
+                *kernel_parameters(self.task, self.domain, arrays),
+                formula_parameter("parts", parts, "of a row, one for each block"),
+                formula_parameter("team", team, "threads of a row, or of a part of it"),
+            ),
             min_blocks=choice.min_blocks,
             sizes=KnownSizes(help=False),
         )
@@ -136,14 +131,12 @@ class Anywhere(Way):
         """What reductions give."""
         return folded(self.task, reductions(self.task))
 
-    def in_sweeps(self, variant: VariantSpec, parts: Formula, blocks: Formula | None = None) -> VariantSpec:
+    def _in_sweeps(self, variant: VariantSpec, parts: Formula, blocks: Formula) -> VariantSpec:
         """``variant`` with a launch for each sweep over the ``parts`` of rows. Where rows have one part each, the first
-        one does all that is to be done, and the others have no blocks. It has as many ``blocks`` as there are parts if
-        no other number is given."""
+        one does all that is to be done with its ``blocks``, and the others have none."""
         (launch,) = variant.launches
         reading = 1 if self._moments else len(by_level(self.task, reductions(self.task)))
-        every = product([parts, self.rows])
-        grids = [every if blocks is None else blocks, *[product([("lt", 1, parts), every])] * reading]
+        grids = [blocks, *[product([("lt", 1, parts), product([parts, self.rows])])] * reading]
         launches = (
             replace(
                 launch,
@@ -161,12 +154,12 @@ class Anywhere(Way):
         scratch = (product([parts, partial_dtype(self.task, fid).bytes, self.rows]) for fid in self._reduced)
         return replace(variant, launches=tuple(launches), scratch=tuple(scratch))
 
-    def parts(self, threads: int) -> Formula:
+    def _parts(self, threads: int) -> Formula:
         """The parts of a row: as many as fill the device, several times where they are long, of which none is too
         short for its threads."""
         rows: Formula = ("max", 1, self.rows)
         filling: Formula = ("floor_div", ("mul", PARTS, MULTIPROCESSORS), rows)
-        at_once: Formula = ("floor_div", ("mul", self.BLOCKS, MULTIPROCESSORS), rows)
+        at_once: Formula = ("floor_div", ("mul", BLOCKS, MULTIPROCESSORS), rows)
         most, long = (
             ("floor_div", self.columns, threads * self.vec * vectors) for vectors in (LEAST_VECTORS, LONG_PART)
         )
@@ -180,5 +173,5 @@ class Anywhere(Way):
     @property
     def _are_short(self) -> Formula:
         """1 where a row has a warp, else 0: where it is short, or less short and there are more rows than blocks."""
-        are_many: Formula = ("lt", product([self.BLOCKS, MULTIPROCESSORS]), self.rows)
+        are_many: Formula = ("lt", product([BLOCKS, MULTIPROCESSORS]), self.rows)
         return ("le", self.columns, total([SHORT, product([WARP_ROW - SHORT, are_many])]))

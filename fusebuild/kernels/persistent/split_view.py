@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fusebuild.ir.dtype import DType
-from fusebuild.kernels.common.lambdas import Folding, combined, folded, foldings
+from fusebuild.kernels.common.lambdas import combined, folded, foldings
 from fusebuild.kernels.common.rows import by_level
 from fusebuild.kernels.common.rows_view import Rows, rows_by_pieces
 from fusebuild.kernels.common.spec import KernelSpec, reductions
@@ -116,7 +116,7 @@ def _reducing(walk: _Walk, indices: Sequence[int], at: int) -> Sweep:
         Sweep(
             reduce=accumulators(body, indices),
             stores=tuple(line for folding in own for line in folding.partial_stores("number")),
-            row=tuple(line for folding in own for line in combining(folding, "place")),
+            row=tuple(folding.combined_partial("place") for folding in own),
         ),
     )
 
@@ -124,8 +124,7 @@ def _reducing(walk: _Walk, indices: Sequence[int], at: int) -> Sweep:
 def _in_one_sweep(walk: _Walk, moments: Moments, sweeps: Sequence[Sweep]) -> list[Sweep]:
     """The ``sweeps`` of a sum and of squares, of which the first finds the ``moments`` of the block's part for both."""
     body, (first, then) = walk.rows.body, sweeps
-    total, squares = (folding for own in by_level(body.task, reductions(body.task)).values()
-                      for folding in foldings(body, own))  # fmt: skip
+    total, squares = foldings(body, reductions(body.task))
     element, center = (body.operand(fid, DType.FLOAT) for fid in (moments.element, moments.center))
     reading = replace(
         walk.sweep([moments.element]),
@@ -147,10 +146,3 @@ def _in_one_sweep(walk: _Walk, moments: Moments, sweeps: Sequence[Sweep]) -> lis
         first,
         Sweep(accumulators=then.accumulators, row=(combined_squares,), results=then.results, reduce=then.reduce),
     ]
-
-
-def combining(folding: Folding, place: str) -> Lines:
-    """The statement that combines the partial result at ``place``."""
-    parts = [f"P{fid}[{place}]" for fid in folding.expr.outputs]
-    value = f"{folding.c_type}{{{', '.join(parts)}}}" if folding.has_state else parts[0]
-    return (folding.combined(folding.accumulator, value),)

@@ -27,7 +27,6 @@ from fusebuild.kernels.common.view import (
 )
 from fusebuild.kernels.persistent.edges import Edge
 from fusebuild.kernels.persistent.moments import Moments
-from fusebuild.kernels.persistent.split_view import combining
 from fusebuild.kernels.persistent.trailing_rows import TrailingHeuristics
 
 
@@ -93,9 +92,9 @@ class _Walk:
             Sweep(
                 reduce=accumulators(body, indices),
                 batched=tuple(line for folding in own for line in folding.partial_stores("number")),
-                row=tuple(line for folding in own for line in combining(folding, "place")),
+                row=tuple(folding.combined_partial("place") for folding in own),
                 joint_stores=tuple(line for folding in own for line in folding.partial_stores("known")),
-                merged=tuple(line for folding in own for line in combining(folding, "known")),
+                merged=tuple(folding.combined_partial("known") for folding in own),
             ),
         )
 
@@ -128,8 +127,7 @@ def _around_parts(rows: Rows, moments: Moments, sweeps: Sequence[Sweep]) -> list
     """The ``sweeps`` of a sum and of squares where each part has its squares around its own mean: so is the center
     called in its ``load_coordinates``. They are combined around the row's."""
     body, (first, then) = rows.body, sweeps
-    total, squares = (folding for own in by_level(body.task, reductions(body.task)).values()
-                      for folding in foldings(body, own))  # fmt: skip
+    total, squares = foldings(body, reductions(body.task))
     parts = ", ".join(f"P{each.expr.outputs[0]}[place]" for each in (squares, total))
     center = body.operand(moments.center, DType.FLOAT)
     around = f"fb::squares_around({parts}, elements_of(place - row * parts), {center})"
