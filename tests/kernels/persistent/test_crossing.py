@@ -57,6 +57,20 @@ def groups(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> tuple[torch.Ten
     return d * (v + 1).rsqrt() * w + b, v[:, :, 0, 0]
 
 
+def assert_groups(artifacts: Path, shape: tuple[int, ...], variant: str) -> None:
+    """That the variant that random groups of this ``shape`` take is the one so called and right, and the same again."""
+    generator = torch.Generator().manual_seed(sum(shape))
+    x = torch.randn(shape, generator=generator).bfloat16()
+    w = torch.randn(shape[1], shape[2], 1, generator=generator).bfloat16()
+    b = torch.randn(1, shape[2], 1, generator=generator)
+    plan = load(artifacts / "groups.fuse", target="host")
+    assert chosen(plan, x, w, b).startswith(variant)
+    (y, s), (wanted, spread) = plan(x, w, b), groups(x, w, b)
+    torch.testing.assert_close(y.double(), wanted, rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(s.double(), spread, rtol=1e-4, atol=1e-5)
+    assert all(torch.equal(first, again) for first, again in zip((y, s), plan(x, w, b), strict=True))
+
+
 def of_groups() -> dict[str, VariantSpec]:
     found = PERSISTENT.schedule(whole(INPUTS, GROUPS, OUTPUTS), SM_90, {"N": 64, "G": 32, "K": 8, "P": 1024})
     return {variant.name: variant for variant in found}
@@ -95,16 +109,7 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_rows_of_several_axes_of_any_length(artifacts: Path, shape: tuple[int, ...], variant: str) -> None:
-    generator = torch.Generator().manual_seed(sum(shape))
-    x = torch.randn(shape, generator=generator).bfloat16()
-    w = torch.randn(shape[1], shape[2], 1, generator=generator).bfloat16()
-    b = torch.randn(1, shape[2], 1, generator=generator)
-    plan = load(artifacts / "groups.fuse", target="host")
-    assert chosen(plan, x, w, b).startswith(variant)
-    (y, s), (wanted, spread) = plan(x, w, b), groups(x, w, b)
-    torch.testing.assert_close(y.double(), wanted, rtol=2e-2, atol=2e-2)
-    torch.testing.assert_close(s.double(), spread, rtol=1e-4, atol=1e-5)
-    assert all(torch.equal(first, again) for first, again in zip((y, s), plan(x, w, b), strict=True))
+    assert_groups(artifacts, shape, variant)
 
 
 @pytest.mark.parametrize("run", [1, 2, 3, 7, 8, 9, 15, 16, 17, 64])
@@ -216,15 +221,7 @@ def test_a_cluster_walks_rows_that_begin_anywhere(
     artifacts: Path, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]
 ) -> None:
     monkeypatch.setenv("FUSEBUILD_MULTIPROCESSORS", "1")
-    generator = torch.Generator().manual_seed(sum(shape))
-    x = torch.randn(shape, generator=generator).bfloat16()
-    w = torch.randn(shape[1], shape[2], 1, generator=generator).bfloat16()
-    b = torch.randn(1, shape[2], 1, generator=generator)
-    plan = load(artifacts / "groups.fuse", target="host")
-    assert chosen(plan, x, w, b).startswith("staged")
-    (y, s), (wanted, spread) = plan(x, w, b), groups(x, w, b)
-    torch.testing.assert_close(y.double(), wanted, rtol=2e-2, atol=2e-2)
-    torch.testing.assert_close(s.double(), spread, rtol=1e-4, atol=1e-5)
+    assert_groups(artifacts, shape, "staged")
 
 
 @pytest.mark.parametrize(("shape", "multiprocessors"), [((3, 1, 3, 300_001), 3), ((2, 1, 300_001, 3), 132)])
@@ -232,15 +229,7 @@ def test_rows_trail_by_any_number_of_parts(
     artifacts: Path, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], multiprocessors: int
 ) -> None:
     monkeypatch.setenv("FUSEBUILD_MULTIPROCESSORS", str(multiprocessors))
-    generator = torch.Generator().manual_seed(sum(shape))
-    x = torch.randn(shape, generator=generator).bfloat16()
-    w = torch.randn(shape[1], shape[2], 1, generator=generator).bfloat16()
-    b = torch.randn(1, shape[2], 1, generator=generator)
-    plan = load(artifacts / "groups.fuse", target="host")
-    assert chosen(plan, x, w, b).startswith("trailing")
-    (y, s), (wanted, spread) = plan(x, w, b), groups(x, w, b)
-    torch.testing.assert_close(y.double(), wanted, rtol=2e-2, atol=2e-2)
-    torch.testing.assert_close(s.double(), spread, rtol=1e-4, atol=1e-5)
+    assert_groups(artifacts, shape, "trailing")
 
 
 @pytest.mark.parametrize("multiprocessors", [1, 132])
