@@ -166,6 +166,36 @@ def test_every_variable_is_read(path: Path) -> None:
     assert {each.stem: found for each in launched(planned_file(path)) if (found := [*unread(each.kernel.source)])} == {}
 
 
+CODE_BESIDE = re.compile(r'//.*|"[^"\n]*"|#.*')
+OF_THE_LANGUAGE = re.compile(
+    r"auto|bool|break|char|const|constexpr|continue|decltype|do|double|else|false|float|for|if|int|namespace|nullptr|"
+    r"reinterpret_cast|return|short|static|static_cast|struct|true|unsigned|using|void|while|__restrict__|__half|"
+    r"__nv_bfloat16"
+)
+
+
+def undeclared(source: str) -> set[str]:
+    """The names without digits, which templates write and fusions do not number, that a kernel uses and nothing in it
+    declares: compilers refuse it."""
+    code = CODE_BESIDE.sub("", source)
+    used = set(re.findall(r"(?<![\w.:])(?<!->)(?<!template )([a-z_]+)\b(?!\s*::)", code))
+    declared = set(re.findall(r"[\w>][*&]* (\w+)(?= ?[=;,()\[{:])", code)) | set(re.findall(r", (\w+) = ", code))
+    return {name for name in used - declared if not OF_THE_LANGUAGE.fullmatch(name)}
+
+
+def test_what_is_not_declared_is_found() -> None:
+    inner = "  const int a = 1, d = 2;  // of b\n  if (lane == 0) x[a] = fb::sum(d, n);\n"
+    assert undeclared(f"void f(const float* x, int n) {{\n{inner}}}\n") == {"lane"}
+
+
+@pytest.mark.parametrize("path", [*RECIPES, *FUSIONS], ids=lambda path: path.stem)
+def test_every_name_is_declared(path: Path) -> None:
+    """A name that a template writes where it was declared for another shape of kernel only; no GPU and no compiler of
+    kernels is needed to find it."""
+    found = {each.stem: undeclared(each.kernel.source) for each in launched(planned_file(path))}
+    assert {stem: names for stem, names in found.items() if names} == {}
+
+
 @pytest.mark.parametrize("path", [*RECIPES, *SHOWN_OR_SCANS], ids=lambda path: path.stem)
 class TestEveryKernel:
     def test_says_where_it_comes_from_and_nothing_of_this_machine(self, path: Path) -> None:
