@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from support.golden import Golden
 
 pytest.register_assert_rewrite("support")  # before anything there is imported
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Each worker has a processor of its own. Threads of torch that have to share one wait for each other in loops, and
+    # so do those of the programs that tests start: a case of verify then takes ten times its CPU time.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
 
 LONGEST = ("test_readme.py", "test_numerics.py", "test_sanitizers.py", "test_device_header.py", "test_variants_run.py")
 """Modules with tests of minutes. They start first: a worker of a parallel run that has one left has it alone."""
