@@ -22,10 +22,9 @@ X = torch.arange(15.0).view(3, 5)
 
 
 @pytest.fixture
-def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A recipe that doubles a float[3, 5], and an empty cache."""
+def recipe(tmp_path: Path, empty_store: Path) -> Path:
+    """A recipe that doubles a float[3, 5], and a cache without objects."""
     require_toolchain("host")
-    monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "tiny.yaml"
     path.write_text(TINY)
     return path

@@ -16,7 +16,7 @@ from fusebuild.build.object_store import DEFAULT_LIMIT, CompiledObject, ObjectSt
 from fusebuild.errors import UsageError
 from support import faults
 from support.faults import forked, fusebuild
-from support.own_cache import copy_objects
+from support.own_cache import copy_objects, own_cache
 from support.sampled import sampled
 from support.small_recipes import write_tiny_and_pair
 
@@ -24,10 +24,11 @@ BOTH = ("--arch", "host,sm_90")
 
 
 @pytest.fixture(scope="module")
-def made(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(compilers: None, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with recipes, a cache of its own and what real compilers make from them."""
     folder = tmp_path_factory.mktemp("made")
     write_tiny_and_pair(folder)
+    own_cache(folder, cache)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUSEBUILD_CACHE_DIR", str(folder / "cache"))
         done = fusebuild("compile", folder / "recipes", *BOTH, "-o", folder / "build")

@@ -31,9 +31,8 @@ Record = Callable[[FusionDefinition], None]
 
 
 @pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fresh(empty_store: Path) -> Iterator[None]:
     """As a process begins, with a cache folder of its own."""
-    monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path))
     definitions.clear()
     yield
     definitions.clear()

@@ -22,9 +22,8 @@ def tripled_sum() -> FusionDefinition:
 
 
 @pytest.fixture
-def own_cache(compilers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path))
-    return tmp_path
+def own_cache(compilers: None, empty_store: Path) -> Path:
+    return empty_store.parent
 
 
 def artifacts(own_cache: Path) -> list[Path]:

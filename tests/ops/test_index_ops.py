@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -383,8 +384,7 @@ def test_a_computed_size_is_made_equal_to_no_symbol() -> None:
         recorded(record)
 
 
-def test_definitions_run(compilers: None, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path))
+def test_definitions_run(compilers: None, empty_store: Path) -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, -1], contiguity=True)
         y = fd.define_tensor([-1, -1], contiguity=True)

@@ -189,8 +189,7 @@ class TestArguments:
 class TestDefinition:
     """A definition's segments, run by hand on the CPU, give what the definition gives."""
 
-    def test_segments_run_by_hand(self, compilers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path))
+    def test_segments_run_by_hand(self, compilers: None, empty_store: Path) -> None:
         with FusionDefinition() as fd:
             scale = fd.define_scalar(None, DataType.Double)
             x = fd.define_tensor([-1, -1, -1], True)

@@ -107,16 +107,15 @@ def test_every_recipe_is_that_of_its_plan(path: Path) -> None:
     assert list(differences(plan_recipe(recipe, [TARGETS["sm_90"]]).plan, recipe.fusion)) == []
 
 
-def test_what_is_compiled_of_a_definition_can_be_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_compiled_of_a_definition_can_be_verified(empty_store: Path) -> None:
     torch = pytest.importorskip("torch")
     from fusebuild import FusionDefinition
 
-    monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path))
     with FusionDefinition() as fd:
         s = fd.define_scalar(None)
         x = fd.define_tensor(shape=[-1, -1], contiguity=[True, False])
         fd.add_output(fd.ops.mul(fd.ops.sum(x, dims=[1]), s))
     fd.execute([2.0, torch.ones(3, 4)])
-    (path,) = tmp_path.rglob("*.fuse")
+    (path,) = empty_store.parent.rglob("*.fuse")
     done = fusebuild("inspect", path)
     assert (done.code, done.err) == (0, "")

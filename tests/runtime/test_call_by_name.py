@@ -189,8 +189,7 @@ def test_numbers_alone_give_torchs_tensors(built: Path) -> None:
         filled("1", 3)
 
 
-def test_a_definition_of_numbers_alone_does_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path))
+def test_a_definition_of_numbers_alone_does_too(empty_store: Path) -> None:
     with FusionDefinition() as fd:
         level = fd.define_scalar(None, dtype=DataType.Double)
         fd.add_output(fd.ops.full([2, 3], level, DataType.Float))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from fusebuild.target.table import TARGETS
 torch = pytest.importorskip("torch")
 
 
+@functools.cache
 def require_toolchain(name: str) -> None:
-    """Skip where nothing compiles for the target ``name``."""
+    """Skip where nothing compiles for the target ``name``. Compilers that were found stay where they are."""
     try:
         find_toolchain([TARGETS[name]])
     except ToolchainError as error:
