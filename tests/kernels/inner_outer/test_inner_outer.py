@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from math import gcd
 
@@ -52,6 +53,12 @@ def kept_of(task: Task) -> dict[str, tuple[int, ...]]:
 
 def variants(task: Task, target: Target = SM_90, **sizes: int) -> tuple[VariantSpec, ...]:
     return SCHEDULER.schedule(task, target, sizes)
+
+
+@functools.cache
+def norm_variants(columns: int) -> tuple[VariantSpec, ...]:
+    """Those of ``NORM`` where the first case has so many columns."""
+    return variants(NORM, M=7, N=columns)
 
 
 def chosen(task: Task, target: Target = SM_90, **sizes: int) -> VariantSpec:
@@ -238,7 +245,7 @@ class TestLaunches:
         """Whole vectors are never left to the variant that has no guard, and their rows fit the blocks that take
         them with at most as many places to spare, from the shortest rung on."""
         columns = -(-columns // 8) * 8
-        taken = taken_variant(variants(NORM, M=7, N=own), NORM.fusion, {"M": rows, "N": columns})
+        taken = taken_variant(norm_variants(own), NORM.fusion, {"M": rows, "N": columns})
         if columns <= 128 and rows > 0:
             assert taken.name == "tiled_vec8_int32"
             return
