@@ -82,6 +82,22 @@ FUSEBUILD_DEVICE void store_rows_of(int row_shift, int64_t rows, const RowResult
 
 // --- Columns: threads with the same `x`
 
+// Where a thread is in a block of which so many threads lie side by side: at `x` of row `y`, of `height`
+// whole rows.
+struct Place {
+  int x, y, height;
+};
+
+// The place of the current thread where `width` threads lie side by side. A thread's number and a half more,
+// by the width, is no nearer to an integer than half a part of the width: further than floats are rounded.
+template <int kThreads>
+FUSEBUILD_DEVICE Place place_of(int width) {
+  static_assert(kThreads <= 1024, "a block has at most 1024 threads");
+  const float inverse = approximate_reciprocal(static_cast<float>(width));
+  const int y = static_cast<int>((static_cast<float>(thread_x()) + 0.5f) * inverse);
+  return {thread_x() - y * width, y, static_cast<int>((static_cast<float>(kThreads) + 0.5f) * inverse)};
+}
+
 // What a lane has of values that lanes share out: `count` of them from number `first` on, which it is to tell
 // if they are its own.
 struct Kept {
@@ -173,16 +189,48 @@ struct ReadShares {
   }
 };
 
+// Combines into the value of thread `y` those of the threads `y` + step, `y` + 2 * step and so on of its
+// column, of which `left` are still to be combined. They lie in slots, `width` for each row of threads. All
+// are read before the first is combined: in the place of one that is not there the last one is read, and left
+// out.
+template <typename Layout, int kRadix>
+struct CombineColumn {
+  unsigned char* storage;
+  int x, y, width, step, left, first_value, last_value;
+
+  template <typename Op, typename T, int N>
+  FUSEBUILD_DEVICE void operator()(const Accumulator<Op, T, N>& accumulator, int number) const {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) {
+      const int value = number + k;
+      if (value < first_value || value >= last_value) continue;
+      T others[kRadix - 1];
+      FUSEBUILD_UNROLL
+      for (int j = 1; j < kRadix; ++j) {
+        const int slot = smaller(y + j * step, left - 1) * width + x;
+        others[j - 1] = *Layout::template at<T>(storage, value - first_value, slot);
+      }
+      T& mine = accumulator.values[k];
+      FUSEBUILD_UNROLL
+      for (int j = 1; j < kRadix; ++j)
+        if (y + j * step < left) mine = Op::combine(mine, others[j - 1]);
+    }
+  }
+};
+
+constexpr int kRowsAtOnce = 8;  // of which one is left
+
 // Reduces across y where `width` * `height` of kThreads threads lie side by side, and the others have a
 // greater y. Threads with y == 0 get the results; in other threads the accumulators hold leftovers. All
 // threads of the block must call this. Safe to call back to back.
 //
-// Where a power of two of threads lie side by side, lanes of one warp that share x meet by shuffles. Then the
-// rows that are left halve their number at each barrier. The barriers are shared by as many values as fit
-// in kColumnStorageBytes of static shared memory, or by one that does not.
+// Where a power of two of threads lie side by side, lanes of one warp that share x meet by shuffles. Then, at
+// each barrier, every row of threads that stays combines what up to kRowsAtOnce - 1 others have: to wait at a
+// barrier takes as long as to combine several. The barriers are shared by as many values as fit in
+// kColumnStorageBytes of static shared memory, or by one that does not.
 //
 // States take long to combine: so lanes share them out, and none is combined twice. What warps have of each
-// then meets in one thread.
+// then meets in one thread. Where lanes cannot share them out, half of the rows are left after each barrier.
 template <int kThreads, typename... Accumulators>
 FUSEBUILD_DEVICE void reduce_columns_of(int x, int y, int width, int height,
                                         const Accumulators&... accumulators) {
@@ -211,21 +259,19 @@ FUSEBUILD_DEVICE void reduce_columns_of(int x, int y, int width, int height,
       height = kThreads / kWarpThreads;
     }
   }
-  int greatest = 1;
-  while (2 * greatest < height) greatest *= 2;
+  constexpr int kRadix = (Accumulators::kIsOfStates || ...) ? 2 : kRowsAtOnce;
   FUSEBUILD_UNROLL
   for (int first = 0; first < Layout::kValues; first += kValuesAtOnce) {
     const int last = first + kValuesAtOnce < Layout::kValues ? first + kValuesAtOnce : Layout::kValues;
     sync_block();  // whoever still reads what was here before
-    for (int half = greatest; half > 0 && height > 1; half /= 2) {
-      // Each round has slots of its own, and so needs just one barrier.
-      const int left = smaller(height, 2 * half);
-      const int slot = (height - left + y % half) * width + x;
-      if (y >= half && y < left)
-        visit_each(WriteSlot<Layout>{storage, slot, first, last}, 0, accumulators...);
-      sync_block();
-      if (y < half && y + half < left)
-        visit_each(CombineSlot<Layout>{storage, slot, first, last}, 0, accumulators...);
+    for (int left = height, step; left > 1; left = step) {
+      step = (left + kRadix - 1) / kRadix;
+      if (y >= step && y < left)
+        visit_each(WriteSlot<Layout>{storage, y * width + x, first, last}, 0, accumulators...);
+      sync_block();  // what the next round writes nobody reads in this one
+      if (y < step)
+        visit_each(CombineColumn<Layout, kRadix>{storage, x, y, width, step, left, first, last}, 0,
+                   accumulators...);
     }
   }
 }

@@ -237,9 +237,10 @@
 
 using Index = int64_t;
 constexpr int kThreads = 512;
+constexpr int kTogether = 4;  // partial results that a thread loads or leaves out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_ce42ebeb13fa9f17(
+reduction_finish_98e7d9ed05d4edb7(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
@@ -266,7 +267,8 @@ reduction_finish_ce42ebeb13fa9f17(
     const int each = most / indices;
     height = splits >= each * kAhead ? each : (int(splits) + kAhead - 1) / kAhead;
   }
-  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const fb::Place place = fb::place_of<kThreads>(width);
+  const int x = place.x, y = place.y;
   const Index kept = Index(fb::block_x()) * width + x;
   fb::wait_for_previous_kernel();  // it may still be writing partial results
 
@@ -283,21 +285,27 @@ reduction_finish_ce42ebeb13fa9f17(
       float a18 = fb::Sum::identity<float>();
       float a19 = fb::Sum::identity<float>();
       {
-        for (int64_t first = part; first < splits; first += kAhead * height) {
-          const int64_t left = (int(splits - first) + height - 1) / height;
-          const int count = left < kAhead ? int(left) : kAhead;
-          const int64_t start = (first * n0 + outer) * results + kept;
+        const int apart = height;
+        for (int64_t first = part; first < splits; first += kAhead * apart) {
+          const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
+          int64_t place = (first * n0 + outer) * results + kept;
+          fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
           float p18[kAhead];
           float p19[kAhead];
           FUSEBUILD_UNROLL
           for (int u = 0; u < kAhead; ++u) {
-            const int64_t place = start + fb::smaller(u, count - 1) * stride;
-            p18[u] = P18[place];
-            p19[u] = P19[place];
+            const bool is_there = u * apart < left;
+            if (u % kTogether == 0 && !is_there) break;
+            if (is_there) {
+              p18[u] = P18[place];
+              p19[u] = P19[place];
+            }
+            place += stride;
           }
           FUSEBUILD_UNROLL
           for (int u = 0; u < kAhead; ++u) {
-            const bool is_there = u < count;
+            const bool is_there = u * apart < left;
+            if (u % kTogether == 0 && !is_there) break;
             a18 = fb::Sum::combine(a18, is_there ? p18[u] : fb::Sum::identity<float>());
             a19 = fb::Sum::combine(a19, is_there ? p19[u] : fb::Sum::identity<float>());
           }
@@ -335,21 +343,27 @@ reduction_finish_ce42ebeb13fa9f17(
       float a18 = fb::Sum::identity<float>();
       float a19 = fb::Sum::identity<float>();
       if (is_own && part < height) {
-        for (int64_t first = part; first < splits; first += kAhead * height) {
-          const int64_t left = (int(splits - first) + height - 1) / height;
-          const int count = left < kAhead ? int(left) : kAhead;
-          const int64_t start = (first * n0 + outer) * results + kept;
+        const int apart = height;
+        for (int64_t first = part; first < splits; first += kAhead * apart) {
+          const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
+          int64_t place = (first * n0 + outer) * results + kept;
+          fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
           float p18[kAhead];
           float p19[kAhead];
           FUSEBUILD_UNROLL
           for (int u = 0; u < kAhead; ++u) {
-            const int64_t place = start + fb::smaller(u, count - 1) * stride;
-            p18[u] = P18[place];
-            p19[u] = P19[place];
+            const bool is_there = u * apart < left;
+            if (u % kTogether == 0 && !is_there) break;
+            if (is_there) {
+              p18[u] = P18[place];
+              p19[u] = P19[place];
+            }
+            place += stride;
           }
           FUSEBUILD_UNROLL
           for (int u = 0; u < kAhead; ++u) {
-            const bool is_there = u < count;
+            const bool is_there = u * apart < left;
+            if (u % kTogether == 0 && !is_there) break;
             a18 = fb::Sum::combine(a18, is_there ? p18[u] : fb::Sum::identity<float>());
             a19 = fb::Sum::combine(a19, is_there ? p19[u] : fb::Sum::identity<float>());
           }
@@ -388,4 +402,4 @@ reduction_finish_ce42ebeb13fa9f17(
   T53[kept] = t53;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_ce42ebeb13fa9f17)
+FUSEBUILD_ENTRY(reduction_finish_98e7d9ed05d4edb7)

@@ -394,9 +394,10 @@
 
 using Index = int64_t;
 constexpr int kThreads = 256;
+constexpr int kTogether = 4;  // partial results that a thread loads or leaves out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_ee5136db796fef63(
+reduction_finish_20d0395d51e762bf(
     const float* T3,  // running_mean: float[C]
     const float* T4,  // running_var: float[C]
     float* T6,  // mean: float[C]
@@ -412,10 +413,11 @@ reduction_finish_ee5136db796fef63(
     int64_t block_width) {  // results per block
   fb::let_next_kernel_start();  // it waits for the end of this one
   const int width = block_width;
-  const int height = splits < kThreads / width ? splits : kThreads / width;  // threads per result
+  const fb::Place place = fb::place_of<kThreads>(width);
+  const int height = splits < place.height ? splits : place.height;  // threads per result
   constexpr int kAhead = 8;  // partial results that a thread loads before it combines the first
   const int64_t results = n1;
-  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const int x = place.x, y = place.y;
   const Index kept = Index(fb::block_x()) * width + x;
   const int64_t stride = height * results;  // from one partial result of a thread to its next
   const bool writes = y == 0 && kept < results;
@@ -425,19 +427,25 @@ reduction_finish_ee5136db796fef63(
 
   fb::Welford<float>::State a6 = fb::Welford<float>::identity();
   if (kept < results && y < height) {
-    for (int64_t first = y; first < splits; first += kAhead * height) {
-      const int64_t left = (int(splits - first) + height - 1) / height;
-      const int count = left < kAhead ? int(left) : kAhead;
-      const int64_t start = first * results + kept;
+    const int apart = height;
+    for (int64_t first = y; first < splits; first += kAhead * apart) {
+      const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
+      int64_t place = first * results + kept;
+      fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
       fb::Welford<float>::State p6[kAhead];
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
-        const int64_t place = start + fb::smaller(u, count - 1) * stride;
-        p6[u] = {P6[place], P7[place], P8[place]};
+        const bool is_there = u * apart < left;
+        if (u % kTogether == 0 && !is_there) break;
+        if (is_there) {
+          p6[u] = {P6[place], P7[place], P8[place]};
+        }
+        place += stride;
       }
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
-        const bool is_there = u < count;
+        const bool is_there = u * apart < left;
+        if (u % kTogether == 0 && !is_there) break;
         a6 = fb::Welford<float>::combine(a6, is_there ? p6[u] : fb::Welford<float>::identity());
       }
     }
@@ -464,4 +472,4 @@ reduction_finish_ee5136db796fef63(
   T31[kept] = t31;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_ee5136db796fef63)
+FUSEBUILD_ENTRY(reduction_finish_20d0395d51e762bf)

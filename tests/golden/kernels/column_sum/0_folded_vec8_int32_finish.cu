@@ -92,38 +92,46 @@
 
 using Index = int64_t;
 constexpr int kThreads = 256;
+constexpr int kTogether = 4;  // partial results that a thread loads or leaves out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_626139dcef0a0f9a(
+reduction_finish_60f060faf453ef9d(
     float* __restrict__ T1,  // y: float[N]
     const float* P1,  // partial results of y
     int64_t n1,  // N
     int64_t splits,  // partial results of each, combined in a fixed order
     int64_t block_width) {  // results per block
   const int width = block_width;
-  const int height = splits < kThreads / width ? splits : kThreads / width;  // threads per result
+  const fb::Place place = fb::place_of<kThreads>(width);
+  const int height = splits < place.height ? splits : place.height;  // threads per result
   constexpr int kAhead = 20;  // partial results that a thread loads before it combines the first
   const int64_t results = n1;
-  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const int x = place.x, y = place.y;
   const Index kept = Index(fb::block_x()) * width + x;
   const int64_t stride = height * results;  // from one partial result of a thread to its next
   fb::wait_for_previous_kernel();  // it may still be writing partial results
 
   float a1 = fb::Sum::identity<float>();
   if (kept < results && y < height) {
-    for (int64_t first = y; first < splits; first += kAhead * height) {
-      const int64_t left = (int(splits - first) + height - 1) / height;
-      const int count = left < kAhead ? int(left) : kAhead;
-      const int64_t start = first * results + kept;
+    const int apart = height;
+    for (int64_t first = y; first < splits; first += kAhead * apart) {
+      const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
+      int64_t place = first * results + kept;
+      fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
       float p1[kAhead];
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
-        const int64_t place = start + fb::smaller(u, count - 1) * stride;
-        p1[u] = P1[place];
+        const bool is_there = u * apart < left;
+        if (u % kTogether == 0 && !is_there) break;
+        if (is_there) {
+          p1[u] = P1[place];
+        }
+        place += stride;
       }
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
-        const bool is_there = u < count;
+        const bool is_there = u * apart < left;
+        if (u % kTogether == 0 && !is_there) break;
         a1 = fb::Sum::combine(a1, is_there ? p1[u] : fb::Sum::identity<float>());
       }
     }
@@ -134,4 +142,4 @@ reduction_finish_626139dcef0a0f9a(
   T1[kept] = t1;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_626139dcef0a0f9a)
+FUSEBUILD_ENTRY(reduction_finish_60f060faf453ef9d)

@@ -156,9 +156,10 @@
 
 using Index = int64_t;
 constexpr int kThreads = 256;
+constexpr int kTogether = 4;  // partial results that a thread loads or leaves out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_51c5f4a8210a5ce2(
+reduction_finish_74b0cbf68f51f099(
     const float* T1,  // u: float[D]
     const float* T2,  // v: float[D]
     const float* T3,  // w: float[D]
@@ -191,19 +192,25 @@ reduction_finish_51c5f4a8210a5ce2(
 
       float a7 = fb::Sum::identity<float>();
       if (kept < results) {
-        for (int64_t first = y; first < splits; first += kAhead * kBlockY) {
-          const int64_t left = (splits - first + kBlockY - 1) / kBlockY;
-          const int count = left < kAhead ? int(left) : kAhead;
-          const int64_t start = first * results + kept;
+        const int apart = kBlockY;
+        for (int64_t first = y; first < splits; first += kAhead * apart) {
+          const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
+          int64_t place = first * results + kept;
+          fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
           float p7[kAhead];
           FUSEBUILD_UNROLL
           for (int u = 0; u < kAhead; ++u) {
-            const int64_t place = start + fb::smaller(u, count - 1) * stride;
-            p7[u] = P7[place];
+            const bool is_there = u * apart < left;
+            if (u % kTogether == 0 && !is_there) break;
+            if (is_there) {
+              p7[u] = P7[place];
+            }
+            place += stride;
           }
           FUSEBUILD_UNROLL
           for (int u = 0; u < kAhead; ++u) {
-            const bool is_there = u < count;
+            const bool is_there = u * apart < left;
+            if (u % kTogether == 0 && !is_there) break;
             a7 = fb::Sum::combine(a7, is_there ? p7[u] : fb::Sum::identity<float>());
           }
         }
@@ -236,23 +243,29 @@ reduction_finish_51c5f4a8210a5ce2(
     float a14 = fb::Sum::identity<float>();
     float a17 = fb::Sum::identity<float>();
     if (kept < results) {
-      for (int64_t first = y; first < splits; first += kAhead * kBlockY) {
-        const int64_t left = (splits - first + kBlockY - 1) / kBlockY;
-        const int count = left < kAhead ? int(left) : kAhead;
-        const int64_t start = first * results + kept;
+      const int apart = kBlockY;
+      for (int64_t first = y; first < splits; first += kAhead * apart) {
+        const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
+        int64_t place = first * results + kept;
+        fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
         float p9[kAhead];
         float p14[kAhead];
         float p17[kAhead];
         FUSEBUILD_UNROLL
         for (int u = 0; u < kAhead; ++u) {
-          const int64_t place = start + fb::smaller(u, count - 1) * stride;
-          p9[u] = P9[place];
-          p14[u] = P14[place];
-          p17[u] = P17[place];
+          const bool is_there = u * apart < left;
+          if (u % kTogether == 0 && !is_there) break;
+          if (is_there) {
+            p9[u] = P9[place];
+            p14[u] = P14[place];
+            p17[u] = P17[place];
+          }
+          place += stride;
         }
         FUSEBUILD_UNROLL
         for (int u = 0; u < kAhead; ++u) {
-          const bool is_there = u < count;
+          const bool is_there = u * apart < left;
+          if (u % kTogether == 0 && !is_there) break;
           a9 = fb::Sum::combine(a9, is_there ? p9[u] : fb::Sum::identity<float>());
           a14 = fb::Sum::combine(a14, is_there ? p14[u] : fb::Sum::identity<float>());
           a17 = fb::Sum::combine(a17, is_there ? p17[u] : fb::Sum::identity<float>());
@@ -273,4 +286,4 @@ reduction_finish_51c5f4a8210a5ce2(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_finish_51c5f4a8210a5ce2)
+FUSEBUILD_ENTRY(reduction_finish_74b0cbf68f51f099)

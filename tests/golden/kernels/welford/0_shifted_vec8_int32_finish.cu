@@ -58,9 +58,10 @@
 
 using Index = int64_t;
 constexpr int kThreads = 256;
+constexpr int kTogether = 4;  // partial results that a thread loads or leaves out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_858d89bef462d8ee(
+reduction_finish_f5ae2b1476344b01(
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
     const float* P3,  // partial results of mean
@@ -70,29 +71,36 @@ reduction_finish_858d89bef462d8ee(
     int64_t splits,  // partial results of each, combined in a fixed order
     int64_t block_width) {  // results per block
   const int width = block_width;
-  const int height = splits < kThreads / width ? splits : kThreads / width;  // threads per result
+  const fb::Place place = fb::place_of<kThreads>(width);
+  const int height = splits < place.height ? splits : place.height;  // threads per result
   constexpr int kAhead = 10;  // partial results that a thread loads before it combines the first
   const int64_t results = n0;
-  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const int x = place.x, y = place.y;
   const Index kept = Index(fb::block_x()) * width + x;
   const int64_t stride = height * results;  // from one partial result of a thread to its next
   fb::wait_for_previous_kernel();  // it may still be writing partial results
 
   fb::MeanAndSquares<float>::State a3 = {0.0f, 0.0f, 0.0f};
   if (kept < results && y < height) {
-    for (int64_t first = y; first < splits; first += kAhead * height) {
-      const int64_t left = (int(splits - first) + height - 1) / height;
-      const int count = left < kAhead ? int(left) : kAhead;
-      const int64_t start = first * results + kept;
+    const int apart = height;
+    for (int64_t first = y; first < splits; first += kAhead * apart) {
+      const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
+      int64_t place = first * results + kept;
+      fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
       fb::MeanAndSquares<float>::State p3[kAhead];
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
-        const int64_t place = start + fb::smaller(u, count - 1) * stride;
-        p3[u] = {P3[place], P4[place], P5[place]};
+        const bool is_there = u * apart < left;
+        if (u % kTogether == 0 && !is_there) break;
+        if (is_there) {
+          p3[u] = {P3[place], P4[place], P5[place]};
+        }
+        place += stride;
       }
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
-        const bool is_there = u < count;
+        const bool is_there = u * apart < left;
+        if (u % kTogether == 0 && !is_there) break;
         a3 =
             fb::MeanAndSquares<float>::combine(a3, is_there ? p3[u]
             : fb::MeanAndSquares<float>::State{0.0f, 0.0f, 0.0f});
@@ -109,4 +117,4 @@ reduction_finish_858d89bef462d8ee(
   T6[kept] = t6;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_858d89bef462d8ee)
+FUSEBUILD_ENTRY(reduction_finish_f5ae2b1476344b01)
