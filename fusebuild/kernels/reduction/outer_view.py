@@ -25,6 +25,7 @@ from fusebuild.kernels.common.view import (
 )
 from fusebuild.kernels.reduction.schedule import OuterHeuristics
 
+NOTHING = Sweep()
 INSIDE = "const unsigned inside = fb::inside_of<kVec>(at, size);  // bit k: its element k is one of the rows'"
 
 
@@ -58,14 +59,10 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     iota = body.coordinate_axes(exprs)
     totals = accumulate(body, indices, "[k]")
     singly = accumulate(body, gathered.singly, "[k]", "is_first")
-    loaded = "WordsAround" if spec.vectors is VectorLayout.ANYWHERE else "Packed"
     sweep = Sweep(
-        load_coordinates=body.coordinates(reduced, body.needs_coordinates(vectors, reduced)),
         coordinates=body.coordinates(
             reduced, body.needs_coordinates([fid for fid in reads if fid not in vectors], reduced) | iota
         ),
-        arrays=tuple(f"fb::{loaded}<{body.c_type(fid)}, kVec> c{fid}[kUnroll];" for fid in vectors),
-        loads=tuple(f"c{fid}[u] = {_from_memory(body, fid, groups)};" for fid in vectors),
         vector=(
             *(
                 f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack({_loaded(body, fid, groups)});"
@@ -82,6 +79,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
         accumulate=singly.accumulate,
         reduce=f"fb::reduce_columns_of<kThreads>(x, y, width, height, {accumulators(body, indices)});",
     )
+    sweep = join(_loads(body, vectors, groups), sweep)
     outputs = () if heuristics.always_split else spec.task.outputs
     touched = [*reads, *body.reads(outputs, results), *outputs]
     if body.spec.is_shifted:
@@ -94,13 +92,16 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     once = read_columns_once(body, gathered.plain, turns, "last" if spec.is_shifted else "")
     sweep = join(once, sweep, gathered.down_columns(heuristics.unroll))
     if spec.is_shifted:
-        sweep = _inside_alone(sweep)
-    return column_view(body, (*exprs, *body.closure(outputs, results)), groups, touched, iota, sweep, epilogue)
+        firsts = ", ".join(each.argument("[0]") for each in foldings(body, indices))
+        sweep = replace(_inside_alone(sweep), reduce=f"fb::reduce_columns_of<kThreads>(x, y, width, height, {firsts});")
+    ahead = _in_part(body, vectors, groups) if spec.is_shifted else Sweep()
+    exprs = (*exprs, *body.closure(outputs, results))
+    return column_view(body, exprs, groups, touched, iota, sweep, epilogue, ahead)
 
 
 def _inside_alone(sweep: Sweep) -> Sweep:
     """``sweep``, of elements that are the rows'. The vector that a thread reads last is the only one which may have
-    others."""
+    others, where that is of any concern: its elements are found by ``joint_stores``."""
     has_last = is_named("last", sweep.merged)
     return replace(
         sweep,
@@ -108,9 +109,42 @@ def _inside_alone(sweep: Sweep) -> Sweep:
             *sweep.accumulators,
             *(("unsigned last = ~0u;  // inside of the last vector",) if has_last else ()),
         ),
-        coordinates=(*sweep.coordinates, INSIDE, *(("last = inside;",) if has_last else ())),
-        accumulate=tuple(f"if (fb::is_inside(inside, k)) {line}" for line in sweep.accumulate),
+        joint_stores=(INSIDE, *(("last = inside;",) if has_last else ())),
     )
+
+
+def _loads(body: Body, vectors: Sequence[int], groups: Sequence[Group]) -> Sweep:
+    """The loads of the tensors ``vectors``. Where nothing but its number is needed to find a row, they step from one to
+    the next: none waits for the test of another one, nor multiplies."""
+    _, reduced, _ = groups
+    loaded = "WordsAround" if body.spec.vectors is VectorLayout.ANYWHERE else "Packed"
+    arrays = tuple(f"fb::{loaded}<{body.c_type(fid)}, kVec> c{fid}[kUnroll];" for fid in vectors)
+    coordinates = body.coordinates(reduced, body.needs_coordinates(vectors, reduced))
+    if coordinates or body.spec.vectors is not VectorLayout.ALIGNED:
+        loads = tuple(f"c{fid}[u] = {_from_memory(body, fid, groups)};" for fid in vectors)
+        return Sweep(load_coordinates=coordinates, arrays=arrays, loads=loads)
+    return Sweep(
+        arrays=(*arrays, *(line for fid in vectors for line in _first_row(body, fid, groups))),
+        loads=(
+            *(f"if (is_there) c{fid}[u] = fb::load_packed<kVec>(r{fid});" for fid in vectors),
+            *(f"r{fid} += stride{fid};" for fid in vectors),
+        ),
+    )
+
+
+def _first_row(body: Body, fid: int, groups: Sequence[Group]) -> Lines:
+    """The lines that say where the first of the rows of tensor ``fid`` lies that a thread loads, and how far the next
+    one is."""
+    outer, reduced, inner = groups
+    access = body.domain.accesses[fid]
+    first = body.offset(fid, [outer, replace(reduced, name="top"), inner])
+    if set(reduced.axes).isdisjoint(access.axes):
+        stride = "0"
+    elif body.domain.is_contiguous(access):
+        stride = body.step("height", [axis for axis in inner.axes if axis in access.axes])
+    else:
+        stride = body.offset(fid, [replace(reduced, name="height")])
+    return (f"const {body.c_type(fid)}* r{fid} = T{fid} + ({first});", f"const int64_t stride{fid} = {stride};")
 
 
 def _loaded(body: Body, fid: int, groups: Sequence[Group]) -> str:
@@ -127,9 +161,21 @@ def _from_memory(body: Body, fid: int, groups: Sequence[Group]) -> str:
         return f"fb::load_words_around<kVec>(T{fid}, Index({body.offset(fid, groups)}), Index({size}))"
     if not body.spec.is_shifted:
         return f"fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)})"
-    if groups[0].axes:
-        return f"fb::load_packed_up_to<kVec>(T{fid} + before + at, readable - at)"
-    return f"fb::load_packed_up_to<kVec>(T{fid} + at, size - at)"
+    return f"fb::load_packed<kVec>(T{fid} + {'before + at' if groups[0].axes else 'at'})"
+
+
+def _in_part(body: Body, vectors: Sequence[int], groups: Sequence[Group]) -> Sweep:
+    """The loads of the vector at ``part`` of the rows, which the tensors have in part, and what makes it the current
+    one."""
+    part = "before + part" if groups[0].axes else "part"
+    return Sweep(
+        vector=tuple(
+            f"const fb::Packed<{body.c_type(fid)}, kVec> p{fid} = "
+            f"fb::load_packed_up_to<kVec>(T{fid} + {part}, readable - part);"
+            for fid in vectors
+        ),
+        loads=tuple(f"c{fid}[u] = p{fid};" for fid in vectors),
+    )
 
 
 def _results(body: Body, indices: Sequence[int], groups: Sequence[Group], results: Lines) -> Sweep:
@@ -187,11 +233,12 @@ def _partial_stores(body: Body, groups: Sequence[Group], indices: Sequence[int])
 
 def _of_whole_rows(spec: KernelSpec, groups: Sequence[Group], indices: Sequence[int]) -> Sweep:
     """What follows where vectors lie across rows: what a column has in every ``kVec``-th row meets in shared memory,
-    where ``coordinates`` write it and ``merged`` combines it, one column a thread, which stores it as a partial result
-    by ``element``, or what follows from it by ``stores``. What is needed for that is loaded before, by ``loads``."""
+    where ``coordinates`` write it and ``merged`` combines what each thread's row of vectors has of its column. Those of
+    the first row meet in ``results``: they are stored as partial results by ``element``, or what follows from them by
+    ``stores``. What is needed for that is loaded before, by ``loads``."""
+    body, results = Body(replace(spec, vec=1, vectors=VectorLayout.ALIGNED)), folded(spec.task, indices)
     heuristics = spec.heuristics
     assert isinstance(heuristics, OuterHeuristics)
-    body, results = Body(replace(spec, vec=1, vectors=VectorLayout.ALIGNED)), folded(spec.task, indices)
     outer, column = groups[0], replace(groups[1], name="column")
     own, outputs = foldings(body, indices), spec.task.outputs
     places = {each: f"folded{each.expr.outputs[0]}" for each in own}
@@ -199,9 +246,7 @@ def _of_whole_rows(spec: KernelSpec, groups: Sequence[Group], indices: Sequence[
     writes = "writes" if heuristics.is_split else "y == 0 && has_columns"
     setup, loads, statements = known_after(body, [outer, column], outputs, results, outputs, writes)
     return Sweep(
-        arrays=tuple(
-            f"FUSEBUILD_SHARED({each.c_type}, {place}, {heuristics.widest} * kVec);" for each, place in places.items()
-        ),
+        arrays=tuple(f"FUSEBUILD_SHARED({each.c_type}, {place}, kThreads * kVec);" for each, place in places.items()),
         loads=(*setup, *loads),
         coordinates=(
             f"const Index element = {'start + k < 0 ? start + k + period : start + k' if outer.axes else 'start + k'};",
@@ -228,9 +273,10 @@ def column_view(
     counted: Set[int],
     sweep: Sweep,
     epilogue: Sweep,
+    ahead: Sweep = NOTHING,
 ) -> KernelView:
     """The view of a kernel of ``exprs`` whose threads own columns, which are found before its ``sweep``: as far as
-    accesses to the tensors ``touched`` need it, and on the axes ``counted``."""
+    accesses to the tensors ``touched`` need it, and on the axes ``counted``. ``ahead`` loads what the others leave."""
     outer, _, inner = groups
     setup = tuple(
         line
@@ -238,7 +284,7 @@ def column_view(
         for line in body.coordinates(group, body.needs_coordinates(touched, group) | counted)
     )
     sizes = {name: body.size(group.axes) for name, group in zip(("outer", "depth", "inner"), groups, strict=True)}
-    return make_view(body, exprs, setup=setup, sweeps=(sweep,), epilogue=epilogue, extents=sizes)
+    return make_view(body, exprs, setup=setup, sweeps=(sweep,), epilogue=epilogue, extents=sizes, ahead=ahead)
 
 
 def column_epilogue(

@@ -28,12 +28,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
 
 from fusebuild.artifact.plan import FormulaArg
+from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
+from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.finish import (
     FINISH_THREADS,
     NARROWEST,
@@ -69,6 +69,16 @@ from fusebuild.kernels.common.spec import (
     try_domain,
 )
 from fusebuild.kernels.common.unfit import UnfitError
+from fusebuild.kernels.reduction.choices import InnerChoice, OuterChoice
+from fusebuild.kernels.reduction.column_threads import (
+    MOST_FOLDED,
+    NARROW_TURNS,
+    Columns,
+    Spreading,
+    spread,
+    spread_few,
+    spread_folded,
+)
 from fusebuild.kernels.reduction.reads import lie_flat, read_along_columns, reads_flat_alone, reads_flat_and_rows
 from fusebuild.kernels.reduction.row_threads import (
     MANY_ROWS,
@@ -79,6 +89,7 @@ from fusebuild.kernels.reduction.row_threads import (
     rungs_of_vectors,
     scaled_to_few,
 )
+from fusebuild.kernels.reduction.sharing import splits_of, turns_of
 from fusebuild.kernels.reduction.tiles import (
     LONGEST_TILED,
     MOST_TURNS,
@@ -91,8 +102,6 @@ from fusebuild.kernels.reduction.tiles import (
 from fusebuild.target.table import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
-WAVES = 4
-"""Turns of all multiprocessors that blocks shall take which do not fit one: the last may have few."""
 ROW_THREADS, ROW_BLOCKS = 128, 8
 """The same of inner reductions: a row of many vectors has a block of its own."""
 THREADS = 256
@@ -103,10 +112,6 @@ COLUMN_THREADS = 256
 SHORTEST = 2
 """Elements of vectors that are no longer than the rows which they are for. Of longer ones most would be left out: a row
 of fewer than half as many is read one by one."""
-TURNS_ALONE = 3
-"""Turns of a block up to which it takes them all, and no other shares its reduction: that takes a second kernel."""
-LINE = 8
-"""Vectors side by side that are whole lines of memory."""
 MOST_UNROLL = 16
 """Vectors that a thread may load before it uses the first."""
 MOST_BESIDE = 32
@@ -116,8 +121,6 @@ LEAST_DEPTH = 8
 vectors beside a piece, which are many where pieces are short, so that it takes as many rows as a piece has elements."""
 LEAST_COLUMNS = 64
 """Columns below which rows are too short for vectors."""
-NARROW_TURNS = 2
-"""Turns in which a block reads all rows of single columns, at most, where no other shares them."""
 MOST_SMALL = 2**18
 """Elements up to which threads read few columns each, and blocks few side by side: to wait for a second kernel, or for
 what a thread does with a vector of columns, takes longer than to read parts of sectors."""
@@ -125,8 +128,6 @@ MOST_AT_ONCE = 2**20
 """The same of sums of so few rows that a thread loads all of them at once."""
 MOST_SINGLE = 2**23
 """The same of moments where vectors of columns begin anywhere."""
-MOST_FOLDED = 64
-"""Columns from which on vectors that begin anywhere read little beside them."""
 MOST_FOLDED_MOMENTS = 16
 """The same of moments, whose partial results take longer to combine."""
 LEAST_ROWS = 512
@@ -137,6 +138,8 @@ COLUMNS = Registers(base=32)
 """Registers of such a thread beside its running sums and the rows that it loads."""
 LEAST_BLOCKS = 2
 """Blocks of a multiprocessor at least: while one combines its threads' results, the other reads."""
+MOST_SHARED = 48 * 1024
+"""Bytes of shared memory that a block may have without asking for more."""
 LONGEST = 2**30
 """Elements to reduce below which 32-bit indices reach far enough beyond the last."""
 
@@ -156,48 +159,16 @@ class InnerHeuristics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InnerChoice(Choice):
-    """Blocks of ``threads``, each of which loads ``unroll`` vectors before it uses one. Where rows are few, so many
-    share them that each multiprocessor has ``blocks``; it shall have the registers of ``min_blocks``."""
-
-    FEWER = ("unroll", "threads")
-
-    threads: int
-    unroll: int
-    blocks: int
-    min_blocks: int
-
-    def stepped(self, knob: str, value: int) -> Self:
-        """A multiprocessor has the registers of as many threads as before."""
-        changed = replace(self, **{knob: value})
-        if knob == "min_blocks":
-            return changed
-        return replace(changed, min_blocks=fewer_blocks(self.min_blocks, self.threads, changed.threads))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OuterHeuristics:
     """A thread of a block of ``threads`` loads ``unroll`` rows before it uses one; blocks may share columns where there
     ``is_split``, else none ever does. They walk the axes ``walked``, all reduced ones if none are named; where a result
-    is that of several columns or rows, the kernel leaves it to another one: it is ``always_split``. Where vectors lie
-    across rows, ``widest`` threads at most lie side by side, and have whole rows among them."""
+    is that of several columns or rows, the kernel leaves it to another one: it is ``always_split``."""
 
     threads: int
     unroll: int
     is_split: bool
     walked: tuple[int, ...] = ()
     always_split: bool = False
-    widest: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OuterChoice(InnerChoice):
-    """As :class:`InnerChoice` for columns. ``block_y`` threads of a block share columns, or more where there are not
-    columns enough for the others."""
-
-    FEWER = ("unroll", "threads")
-
-    block_y: int
 
 
 def check(task: Task) -> None:
@@ -241,8 +212,9 @@ def _of_columns(planner: Planner) -> list[VariantSpec]:
     by single elements."""
     task, domain, inner = planner.task, planner.domain, planner.domain.inner
     vec, columns = vector_of_states(task, planner.vector_width(inner)), _inside(planner)
-    found = [_outer(planner, way) for way in planner.widths(vec, planner.vector_guards(inner, vec))]
-    small = _small(planner, found[-1]) if vec > 1 else []
+    widths = planner.widths(vec, planner.vector_guards(inner, vec))
+    found = [_outer(planner, way) for way in widths]
+    small = _small(planner, widths[-1], found[-1]) if vec > 1 else []
     if not planner.has_odd_rows(vec, columns):
         return [*small, *found]
     read = read_along_columns(planner, found[-1])
@@ -254,26 +226,36 @@ def _of_columns(planner: Planner) -> list[VariantSpec]:
         few_moments: Formula = ("le", domain.points(domain.every), MOST_SINGLE)
         found.insert(1, replace(found[-1], name=f"single_{found[-1].name}", guard=(few_moments,)))
     begins_whole = not running_sums(task) or domain.reduced[0] == 0  # running sums begin with a thread's first vector
-    if begins_whole and can_fold:
+    if begins_whole and can_fold and THREADS * _bytes_folded(planner, vec) <= MOST_SHARED:
         narrow = MOST_FOLDED_MOMENTS if running_sums(task) else MOST_FOLDED
         few: Formula = ("lt", domain.points(domain.every), LONGEST)
         shape: tuple[Formula, ...] = (("ge", domain.points(domain.reduced), LEAST_ROWS), ("lt", columns, narrow))
         many = (few, *planner.aligned(domain.flat, vec), *shape)
-        found.insert(-2, _outer(planner, (f"folded_vec{vec}_int32", many, vec, "int32_t"), VectorLayout.SHIFTED))
+        way = (f"folded_vec{vec}_int32", many, vec, "int32_t")
+        found.insert(-2, _outer(planner, way, VectorLayout.SHIFTED, spreading=spread_folded))
     return [*small, *found]
 
 
-def _small(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
-    """Where elements are so few that threads shall have single columns: by the kernel of the ``last`` variant. Sums are
-    made so where no two blocks share them."""
+def _bytes_folded(planner: Planner, vec: int) -> int:
+    """What a thread has in shared memory of folded rows: a partial result of each element of a vector, and one more.
+    Those of lambdas are states, whose values are as far apart as the widest may be wide."""
+    task = planner.task
+    least = DType.DOUBLE.bytes if has_lambdas(task) else 1
+    return (vec + 1) * sum(max(least, partial_dtype(task, fid).bytes) for fid in folded(task, reductions(task)))
+
+
+def _small(planner: Planner, way: Width, last: VariantSpec) -> list[VariantSpec]:
+    """Where elements are so few that threads shall have single columns: by the kernel of the ``last`` variant, which is
+    that of ``way``. Sums are made so where no two blocks share them."""
     heuristics, domain = last.launches[0].kernel.heuristics, planner.domain
     assert isinstance(heuristics, OuterHeuristics)
     few: tuple[Formula, ...] = (("le", domain.points(domain.every), MOST_SMALL),)
-    if not running_sums(planner.task):
-        rows, alone = domain.points(domain.reduced), NARROW_TURNS * heuristics.threads * heuristics.unroll
-        at_once = product([MOST_AT_ONCE - MOST_SMALL, ("le", rows, heuristics.unroll)])
-        few = (("le", domain.points(domain.every), total([MOST_SMALL, at_once])), ("le", rows, alone))
-    return [replace(last, name=f"small_{last.name}", guard=few)]
+    if running_sums(planner.task):
+        return [replace(last, name=f"small_{last.name}", guard=few)]
+    rows, alone = domain.points(domain.reduced), NARROW_TURNS * heuristics.threads * heuristics.unroll
+    at_once = product([MOST_AT_ONCE - MOST_SMALL, ("le", rows, heuristics.unroll)])
+    few = (("le", domain.points(domain.every), total([MOST_SMALL, at_once])), ("le", rows, alone))
+    return [replace(_outer(planner, way, spreading=spread_few), name=f"small_{last.name}", guard=few)]
 
 
 def _inside(planner: Planner, walked: Sequence[int] = ()) -> Formula:
@@ -375,7 +357,7 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     length = scaled_to_few(rows, columns)
     grid = simplified(("ceil_div", product([rows, per_row(length, rungs)]), choice.threads))
     turn = choice.threads * choice.unroll * vec
-    splits = _splits(rows, rows, _turns(columns, turn), choice.blocks)
+    splits = splits_of(rows, rows, turns_of(columns, turn), choice.blocks)
     heuristics = InnerHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=splits != 1, in_pieces=in_pieces,
         tile=_tile(planner, choice.threads) if index == "int64_t" else None,
@@ -389,73 +371,34 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
 
 
 def _outer(
-    planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.ALIGNED, walked: tuple[int, ...] = ()
+    planner: Planner,
+    width: Width,
+    vectors: VectorLayout = VectorLayout.ALIGNED,
+    walked: tuple[int, ...] = (),
+    spreading: Spreading = spread,
 ) -> VariantSpec:
     """Where many rows are for ``block_y`` threads or more, which walk the axes ``walked``, or all reduced ones."""
     way, _, vec, _ = width
     domain = planner.domain
     check = partial(_check, task=planner.task, target=planner.target)
     choice = decide(way, _propose_outer(planner, vec), planner.tuned, check)
-    owned, side = _owned(planner, vec, vectors, walked), choice.threads // choice.block_y
     each: Formula = domain.points(axis for axis in domain.reduced if axis not in walked) if walked else 1
-    depth = domain.points(walked or domain.reduced)
-    tiles, largest = ceil_div(owned, side), ceil_div(owned, choice.threads)
-    is_many: Formula = _is_many(choice, vec, owned, depth)
-    blocks: Formula = ("ceil_div", owned, _widest(choice, is_many, owned, depth))
-    beside: Formula = ("ceil_div", owned, ("max", 1, blocks))
-    if is_folded := vectors is VectorLayout.SHIFTED:
-        blocks, beside = _of_whole_rows(planner, side)
-        tiles, is_many = product([blocks, ceil_div(_inside(planner), MOST_FOLDED)]), 1
-        largest = tiles
-    is_always_split = each != 1
-    elements, turn = domain.points(domain.every), product([choice.threads * choice.unroll * vec, ("max", 1, tiles)])
-    is_always_shared = is_folded or is_always_split
-    turns = product([is_many, ("ceil_div", elements, turn) if is_always_shared else _turns(elements, turn)])
-    splits = _splits(tiles, largest, turns, choice.blocks)
-    heuristics = OuterHeuristics(
-        threads=choice.threads, unroll=choice.unroll, is_split=is_always_split or splits != 1,
-        walked=walked, always_split=is_always_split, widest=max(side, MOST_FOLDED) if is_folded else 0,
+    columns = Columns(
+        vectors=_owned(planner, vec, vectors, walked), vec=vec, rows=domain.points(walked or domain.reduced),
+        elements=domain.points(domain.every), columns=_inside(planner, walked),
+        outers=domain.points(domain.every[: domain.reduced[0]]), are_left=each != 1,
     )  # fmt: skip
-    own = (call_parameter("block_width", simplified(beside), "threads side by side"),)
-    kernel = _kernel(planner, width, choice, "reduction_outer", heuristics, vectors, splits, own)
-    return _variant(planner, width, choice, kernel, (simplified(blocks), splits, 1), each)
-
-
-def _of_whole_rows(planner: Planner, side: int) -> tuple[Formula, Formula]:
-    """How many blocks have the vectors of folded rows, and how many of them each: those of all columns, and of as many
-    outer indices as are no more than ``side``."""
-    outers, columns = planner.domain.points(planner.domain.every[: planner.domain.reduced[0]]), _inside(planner)
-    if outers == 1:
-        return 1, columns
-    blocks: Formula = ("ceil_div", outers, ("max", 1, ("floor_div", side, ("max", 1, columns))))
-    return blocks, product([columns, ("ceil_div", outers, ("max", 1, blocks))])
-
-
-def _narrow(choice: OuterChoice, rows: Formula, turns: int = 1) -> Formula:
-    """The vectors of columns of which a block reads all ``rows`` in so many turns, at most."""
-    turn = choice.threads * choice.unroll
-    return ("max", 1, ("min", choice.threads // choice.block_y, ("floor_div", turns * turn, ("max", 1, rows))))
-
-
-def _is_many(choice: OuterChoice, vec: int, owned: Formula, rows: Formula) -> Formula:
-    """Whether narrow blocks could not read all ``rows`` in few turns, or would not fit the GPU at a time: those that do
-    it in one, or in more of lines of memory."""
-    turn, side = choice.threads * choice.unroll, choice.threads // choice.block_y
-    alone, narrow = (1 if vec > 1 else NARROW_TURNS) * turn, _narrow(choice, rows)
-    if vec > 1 and side > LINE:
-        in_lines: Formula = ("le", rows, TURNS_ALONE * turn // LINE)
-        narrow = ("max", narrow, product([in_lines, _narrow(choice, rows, TURNS_ALONE)]))
-    room = product([choice.blocks, MULTIPROCESSORS, narrow])
-    return ("max", ("gt", rows, alone), ("gt", owned, room))
-
-
-def _widest(choice: OuterChoice, is_many: Formula, owned: Formula, rows: Formula) -> Formula:
-    """The threads of a block that own neighbouring vectors, at most, of which there are ``owned`` in all. Unless there
-    ``is_many`` of rows or columns, so few that the block's other threads read all rows in one turn, which spares the
-    kernel that finishes; more where columns are so many that blocks would not fit the GPU at a time, and the last ones
-    would run with few others."""
-    most, wide = choice.threads // choice.block_y, ("ceil_div", owned, ("mul", choice.blocks, MULTIPROCESSORS))
-    return simplified(("min", choice.threads, ("max", _narrow(choice, rows), ("mul", most, is_many), wide)))
+    if vectors is VectorLayout.SHIFTED:
+        fits = choice.threads * _bytes_folded(planner, vec) <= MOST_SHARED
+        choice.require(fits, "threads", f"partial results of {choice.threads} threads have no room in shared memory")
+    found = spreading(choice, columns)
+    heuristics = OuterHeuristics(
+        threads=choice.threads, unroll=choice.unroll, is_split=each != 1 or found.splits != 1,
+        walked=walked, always_split=each != 1,
+    )  # fmt: skip
+    own = (call_parameter("block_width", simplified(found.beside), "threads side by side"),)
+    kernel = _kernel(planner, width, choice, "reduction_outer", heuristics, vectors, found.splits, own)
+    return _variant(planner, width, choice, kernel, (simplified(found.blocks), found.splits, 1), each)
 
 
 def _owned(planner: Planner, vec: int, vectors: VectorLayout, walked: Sequence[int]) -> Formula:
@@ -576,19 +519,3 @@ def _results_beside(results: Formula, partials: Formula, ahead: int) -> Formula:
 def most_column_threads(task: Task) -> int:
     """Threads of a block whose partial results of columns have room where they meet: states of lambdas take more."""
     return COLUMN_THREADS if has_lambdas(task) else MAX_THREADS
-
-
-def _turns(elements: Formula, turn: Formula) -> Formula:
-    """The turns that so many ``elements`` are, of blocks that share them; none where one takes them all."""
-    return ("mul", ("gt", elements, product([TURNS_ALONE, turn])), ("ceil_div", elements, turn))
-
-
-def _splits(tiles: Formula, largest: Formula, most: Formula, blocks: int) -> Formula:
-    """How many blocks share one of ``tiles``, at most ``most``: so many that each multiprocessor has ``blocks``. Where
-    the ``largest`` that blocks can have are more, the last ones would run with few others, so that each is shared."""
-    most = simplified(most)
-    if isinstance(most, int) and most <= 1:
-        return 1
-    room: Formula = ("mul", blocks, MULTIPROCESSORS)
-    wanted: Formula = ("max", ("floor_div", room, ("max", 1, tiles)), ("mul", WAVES, ("gt", largest, room)))
-    return simplified(("max", 1, ("min", most, wanted)))

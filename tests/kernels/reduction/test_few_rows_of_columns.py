@@ -39,3 +39,35 @@ def test_one_kernel_takes_lines_of_columns_in_few_turns(rows: int, columns: int,
     blocks, splits, _ = (evaluate(each, sizes) for each in variant.launches[0].grid)
     assert (splits > 1) == is_shared
     assert is_shared or blocks <= 4 * 132
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "beside"),
+    [
+        (1, 100, 256),
+        (4, 9000, 256),  # a thread reads a few rows before others share them
+        (8, 9000, 128),
+        (16, 9000, 64),
+        (25, 3099, 32),
+        (128, 2000, 32),  # and a block all of them at once
+        (129, 2000, 16),
+        (1024, 200, 4),
+        (2049, 100, 1),
+        (6, 67392, 256),  # columns that fill the GPU without
+        (15, 17000, 64),
+    ],
+)
+def test_a_power_of_two_of_few_columns_lie_side_by_side(rows: int, columns: int, beside: int) -> None:
+    variant, sizes = taken(rows, columns)
+    assert variant.name == "small_scalar_int64"
+    blocks, splits, _ = (evaluate(each, sizes) for each in variant.launches[0].grid)
+    assert (blocks, splits) == (-(-columns // beside), 1)
+
+
+@pytest.mark.parametrize(("results", "is_folded"), [(1, True), (5, True), (6, False)])
+def test_rows_are_folded_where_their_partial_results_have_room(results: int, is_folded: bool) -> None:
+    inputs = {f"x{number}": "bfloat16[M, N]" for number in range(results)}
+    body = "\n".join(f"y{number} = sum(x{number}, dims=[0])" for number in range(results))
+    task = whole(inputs, body, {f"y{number}": "float" for number in range(results)})
+    found = FAMILY.schedule(task, TARGETS["sm_90"], {"M": 2**20, "N": 7})
+    assert any(each.name == "folded_vec8_int32" for each in found) == is_folded

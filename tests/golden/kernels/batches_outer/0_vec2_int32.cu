@@ -1,73 +1,78 @@
 // batches_outer.yaml, segment 0: reduction, variant vec2_int32
 // segment fids to original fids: {0: 0, 1: 1, 5: 2, 6: 3, 12: 4, 19: 5, 23: 6, 26: 7}
-// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False widest=0
+// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False
 // launch: segment 0, vec2_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(N, 2), min(256, max(max(1, min(32, 1024 //
 //   max(1, M))), 32*max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
 //   384)*max(1, min(32, 3072 // max(1, M))))), ceil_div(ceil_div(N, 2), 4*gpu.multiprocessors)))), argument 22, 1;
-//   block 256, 1, 1; given x, d, top, total, log_sum, largest, smallest, mean, slot 0 of max(4*max(1, min(max(M > 8192,
-//   N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
-//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
-//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32,
-//   1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2),
-//   32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, slot 1 of
-//   max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1,
-//   ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
-//   256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) >
-//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
-//   > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N) bytes, slot 2 of max(8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
-//   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   8*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
-//   384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N,
+//   block 256, 1, 1; given x, d, top, total, log_sum, largest, smallest, mean, slot 0 of max(4*max(1, ceil_div(M,
+//   8192))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))),
+//   (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N,
 //   2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
-//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, slot 3 of max(8*max(1, min(max(M > 8192, N >
+//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 8192, N >
 //   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
 //   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
-//   4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32,
-//   1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2),
-//   32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, slot 4 of
-//   max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1,
-//   ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
-//   256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   4*gpu.multiprocessors))))*N) bytes, slot 1 of max(4*max(1, ceil_div(M, 8192))*N, 4*max(1, min(max(M > 1024,
+//   ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 //
+//   max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2),
+//   32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
+//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
+//   slot 2 of max(8*max(1, ceil_div(M, 8192))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) >
 //   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
 //   > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N) bytes, slot 5 of max(8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
-//   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   8*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
-//   384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N,
-//   2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
-//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, slot 6 of max(8*max(1, min(max(M > 8192, N >
-//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
-//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
-//   4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32,
-//   1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2),
-//   32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, slot 7 of
-//   max(8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1,
-//   ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
-//   256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
+//   slot 3 of max(8*max(1, ceil_div(M, 8192))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) >
 //   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
 //   > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N) bytes, slot 8 of max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
-//   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   4*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
-//   384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N,
-//   2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
-//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, M, M, N, ceil_div(ceil_div(N, 2), max(1,
-//   ceil_div(ceil_div(N, 2), min(256, max(max(1, min(32, 1024 // max(1, M))), 32*max(M > 1024, ceil_div(N, 2) >
-//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M))))),
-//   ceil_div(ceil_div(N, 2), 4*gpu.multiprocessors)))))), max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
+//   slot 4 of max(4*max(1, ceil_div(M, 8192))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) >
 //   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
 //   > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
+//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
+//   slot 5 of max(8*max(1, ceil_div(M, 8192))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
+//   > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
+//   4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
+//   slot 6 of max(8*max(1, ceil_div(M, 8192))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
+//   > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
+//   4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
+//   slot 7 of max(8*max(1, ceil_div(M, 8192))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
+//   > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
+//   4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
+//   slot 8 of max(4*max(1, ceil_div(M, 8192))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
+//   > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
+//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
+//   M, M, N, ceil_div(ceil_div(N, 2), max(1, ceil_div(ceil_div(N, 2), min(256, max(max(1, min(32, 1024 // max(1, M))),
+//   32*max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1,
+//   min(32, 3072 // max(1, M))))), ceil_div(ceil_div(N, 2), 4*gpu.multiprocessors)))))), max(1, min(max(M > 1024,
+//   ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 //
+//   max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2),
+//   32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
 //   4*gpu.multiprocessors)))); if M*N < 2146435072, (N % 2) == 0, aligned(x, 4), aligned(d, 16), aligned(top, 8),
 //   aligned(total, 8), aligned(log_sum, 16), aligned(largest, 16), aligned(smallest, 16), aligned(mean, 8), M <
 //   1073741824
@@ -130,9 +135,10 @@ struct builtin_argmin_double {
 constexpr int kThreads = 256;
 constexpr int kVec = 2;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
+constexpr int kTogether = 4;  // of them that are loaded or left out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_36660343c2036335(
+reduction_outer_12ba60b9a69e3e69(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const double* __restrict__ T1,  // d: double[M, N]
     float* __restrict__ T5,  // top: float[N]
@@ -161,13 +167,15 @@ reduction_outer_36660343c2036335(
   const Index vectors = columns / kVec;
   const Index all = vectors;
   const int width = block_width;  // threads side by side
-  const int height = kThreads / width;  // threads that share columns
-  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const fb::Place place = fb::place_of<kThreads>(width);
+  const int height = place.height;  // threads that share columns
+  const int x = place.x, y = place.y;
   const Index vector = Index(fb::block_x()) * width + x;
   const Index inner = vector * kVec;
   const bool has_columns = vector < all && y < height;
   const int split = fb::block_y();  // of the blocks that take a column's rows in turns
   const Index end = has_columns ? depth : 0;
+  const int apart = height;  // rows from one of a thread to its next
   const Index first = Index(split) * (kUnroll * height) + y;
   const Index step = Index(splits) * kUnroll * height;
 
@@ -177,21 +185,30 @@ reduction_outer_36660343c2036335(
   fb::FirstBest<fb::Max, float, 1, Index> w18[kVec];
   fb::FirstBest<fb::Min, double, 1, Index> w21[kVec];
   for (Index top = first; top < end; top += step) {
+    const int left = end - top < kUnroll * height ? end - top : kUnroll * height;  // rows from its first one on
     fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
     fb::Packed<double, kVec> c1[kUnroll];
+    const __nv_bfloat16* r0 = T0 + (top * n1 + inner);
+    const int64_t stride0 = height * n1;
+    const double* r1 = T1 + (top * n1 + inner);
+    const int64_t stride1 = height * n1;
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index r = top + u * height;
-      if (r >= end) break;
-      c0[u] = fb::load_packed<kVec>(T0 + r * n1 + inner);
-      c1[u] = fb::load_packed<kVec>(T1 + r * n1 + inner);
+      const bool is_there = u * apart < left;
+      if (u % kTogether == 0 && !is_there) break;
+      if (is_there) c0[u] = fb::load_packed<kVec>(r0);
+      if (is_there) c1[u] = fb::load_packed<kVec>(r1);
+      r0 += stride0;
+      r1 += stride1;
     }
     fb::Vec<fb::Vec<float, kUnroll>, kVec> e5 = fb::splat<kVec>(fb::splat<kUnroll>(float(-INFINITY)));
     fb::Vec<fb::Vec<double, kUnroll>, kVec> e7 = fb::splat<kVec>(fb::splat<kUnroll>(double(-INFINITY)));
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
+      const bool is_there = u * apart < left;
+      if (u % kTogether == 0 && !is_there) break;
+      if (!is_there) continue;
       const Index r = top + u * height;
-      if (r >= end) break;
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
       const fb::Vec<double, kVec> v1 = fb::unpack(c1[u]);
       FUSEBUILD_UNROLL
@@ -268,4 +285,4 @@ reduction_outer_36660343c2036335(
   fb::store(T26 + inner, o26);
 }
 
-FUSEBUILD_ENTRY(reduction_outer_36660343c2036335)
+FUSEBUILD_ENTRY(reduction_outer_12ba60b9a69e3e69)

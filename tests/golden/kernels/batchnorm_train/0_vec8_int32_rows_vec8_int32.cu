@@ -1,6 +1,6 @@
 // batchnorm_train.yaml, segment 0: outer_persistent, variant vec8_int32_rows_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 26: 20, 32: 26, 33: 27}
-// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False widest=0
+// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False
 // launch: segment 0, vec8_int32_rows_vec8_int32 1 of 3 on sm_90: grid ceil_div(ceil_div(C, 8), min(256, max(max(1,
 //   min(32, 1024 // max(1, R))), 32*max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R))))), ceil_div(ceil_div(C, 8), 3*gpu.multiprocessors)))),
@@ -118,9 +118,10 @@ using Index = int32_t;
 constexpr int kThreads = 256;
 constexpr int kVec = 8;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
+constexpr int kTogether = 4;  // of them that are loaded or left out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 3)
-reduction_outer_53b88c7f05b9ac88(
+reduction_outer_bfe2bace6549fe8d(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     const float* T3,  // running_mean: float[C]
     const float* T4,  // running_var: float[C]
@@ -142,13 +143,15 @@ reduction_outer_53b88c7f05b9ac88(
   const Index vectors = columns / kVec;
   const Index all = vectors;
   const int width = block_width;  // threads side by side
-  const int height = kThreads / width;  // threads that share columns
-  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const fb::Place place = fb::place_of<kThreads>(width);
+  const int height = place.height;  // threads that share columns
+  const int x = place.x, y = place.y;
   const Index vector = Index(fb::block_x()) * width + x;
   const Index inner = vector * kVec;
   const bool has_columns = vector < all && y < height;
   const int split = fb::block_y();  // of the blocks that take a column's rows in turns
   const Index end = has_columns ? depth : 0;
+  const int apart = height;  // rows from one of a thread to its next
   const Index first = Index(split) * (kUnroll * height) + y;
   const Index step = Index(splits) * kUnroll * height;
 
@@ -156,19 +159,24 @@ reduction_outer_53b88c7f05b9ac88(
   Index read = 0;  // rows that the thread has read
   Index centered = 1;  // how many of them the shifts are the means of
   for (Index top = first; top < end; top += step) {
+    const int left = end - top < kUnroll * height ? end - top : kUnroll * height;  // rows from its first one on
     fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
+    const __nv_bfloat16* r0 = T0 + (top * n1 + inner);
+    const int64_t stride0 = height * n1;
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index r = top + u * height;
-      if (r >= end) break;
-      c0[u] = fb::load_packed<kVec>(T0 + r * n1 + inner);
+      const bool is_there = u * apart < left;
+      if (u % kTogether == 0 && !is_there) break;
+      if (is_there) c0[u] = fb::load_packed<kVec>(r0);
+      r0 += stride0;
     }
     fb::recenter(centered, read, w6);
     read += kUnroll;
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index r = top + u * height;
-      if (r >= end) break;
+      const bool is_there = u * apart < left;
+      if (u % kTogether == 0 && !is_there) break;
+      if (!is_there) continue;
       const bool is_first = u == 0 && top == first;
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
       FUSEBUILD_UNROLL
@@ -235,4 +243,4 @@ reduction_outer_53b88c7f05b9ac88(
   fb::store(T32 + inner, o32);
 }
 
-FUSEBUILD_ENTRY(reduction_outer_53b88c7f05b9ac88)
+FUSEBUILD_ENTRY(reduction_outer_bfe2bace6549fe8d)

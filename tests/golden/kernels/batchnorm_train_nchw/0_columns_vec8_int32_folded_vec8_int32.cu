@@ -1,6 +1,6 @@
 // batchnorm_train_nchw.yaml, segment 0: outer_persistent, variant columns_vec8_int32_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 25: 23, 31: 29, 32: 30}
-// schedule: threads=256 unroll=4 is_split=True walked=[0] always_split=True widest=0
+// schedule: threads=256 unroll=4 is_split=True walked=[0] always_split=True
 // launch: segment 0, columns_vec8_int32_vec8_int32 1 of 3 on sm_90: grid ceil_div(ceil_div(C*HW, 8), min(256,
 //   max(max(1, min(32, 1024 // max(1, N))), 32*max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1,
 //   min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N))))), ceil_div(ceil_div(C*HW, 8),
@@ -139,9 +139,10 @@ using Index = int32_t;
 constexpr int kThreads = 256;
 constexpr int kVec = 8;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
+constexpr int kTogether = 4;  // of them that are loaded or left out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 3)
-reduction_outer_b27e71821bf1197a(
+reduction_outer_b859f86aa58f8680(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     double* __restrict__ P6,  // partial results of mean
     float* __restrict__ P7,  // partial results of m2
@@ -157,13 +158,15 @@ reduction_outer_b27e71821bf1197a(
   const Index vectors = (columns + kVec - 1) / kVec;  // the last of a row may lack elements
   const Index all = vectors;
   const int width = block_width;  // threads side by side
-  const int height = kThreads / width;  // threads that share columns
-  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const fb::Place place = fb::place_of<kThreads>(width);
+  const int height = place.height;  // threads that share columns
+  const int x = place.x, y = place.y;
   const Index vector = Index(fb::block_x()) * width + x;
   const Index inner = vector * kVec;
   const bool has_columns = vector < all && y < height;
   const int split = fb::block_y();  // of the blocks that take a column's rows in turns
   const Index end = has_columns ? depth : 0;
+  const int apart = height;  // rows from one of a thread to its next
   const Index first = Index(split) * (kUnroll * height) + y;
   const Index step = Index(splits) * kUnroll * height;
 
@@ -171,19 +174,24 @@ reduction_outer_b27e71821bf1197a(
   Index read = 0;  // rows that the thread has read
   Index centered = 1;  // how many of them the shifts are the means of
   for (Index top = first; top < end; top += step) {
+    const int left = end - top < kUnroll * height ? end - top : kUnroll * height;  // rows from its first one on
     fb::WordsAround<__nv_bfloat16, kVec> c0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
+      const bool is_there = u * apart < left;
+      if (u % kTogether == 0 && !is_there) break;
+      if (!is_there) continue;
       const Index r = top + u * height;
-      if (r >= end) break;
       c0[u] = fb::load_words_around<kVec>(T0, Index(r * n1 * n2 + inner), Index(n0 * n1 * n2));
     }
     fb::recenter(centered, read, w6);
     read += kUnroll;
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
+      const bool is_there = u * apart < left;
+      if (u % kTogether == 0 && !is_there) break;
+      if (!is_there) continue;
       const Index r = top + u * height;
-      if (r >= end) break;
       const bool is_first = u == 0 && top == first;
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::cut_around(c0[u], Index(r * n1 * n2 + inner)));
       FUSEBUILD_UNROLL
@@ -211,4 +219,4 @@ reduction_outer_b27e71821bf1197a(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_b27e71821bf1197a)
+FUSEBUILD_ENTRY(reduction_outer_b859f86aa58f8680)

@@ -1,33 +1,35 @@
 // column_sum.yaml, segment 0: reduction, variant realigned_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1}
-// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False widest=0
+// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False
 // launch: segment 0, realigned_vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(N, 8), min(256, max(max(1, min(32,
 //   1024 // max(1, M))), 32*max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1,
 //   M))), (M <= 384)*max(1, min(32, 3072 // max(1, M))))), ceil_div(ceil_div(N, 8), 4*gpu.multiprocessors)))), argument
-//   7, 1; block 256, 1, 1; given x, y, slot 0 of max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
-//   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   4*max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
-//   384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N,
-//   8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
-//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N,
-//   64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N)
-//   bytes, M, N, ceil_div(ceil_div(N, 8), max(1, ceil_div(ceil_div(N, 8), min(256, max(max(1, min(32, 1024 // max(1,
-//   M))), 32*max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
-//   384)*max(1, min(32, 3072 // max(1, M))))), ceil_div(ceil_div(N, 8), 4*gpu.multiprocessors)))))), max(1, min(max(M >
-//   1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072
-//   // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N,
-//   8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
-//   4*gpu.multiprocessors)))); if M*N < 2146435072, aligned(x, 16), M < 1073741824
+//   7, 1; block 256, 1, 1; given x, y, slot 0 of max(4*max(1, ceil_div(M, 8192))*N, 4*max(1, min(max(M > 1024,
+//   ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 //
+//   max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8),
+//   32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
+//   4*gpu.multiprocessors))))*N, 4*max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors)
+//   // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 8192, N >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
+//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
+//   4*gpu.multiprocessors))))*N) bytes, M, N, ceil_div(ceil_div(N, 8), max(1, ceil_div(ceil_div(N, 8), min(256,
+//   max(max(1, min(32, 1024 // max(1, M))), 32*max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M))))), ceil_div(ceil_div(N, 8),
+//   4*gpu.multiprocessors)))))), max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8),
+//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors)))); if M*N < 2146435072,
+//   aligned(x, 16), M < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kThreads = 256;
 constexpr int kVec = 8;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
+constexpr int kTogether = 4;  // of them that are loaded or left out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_9618f2a5516ade36(
+reduction_outer_b70bd8a54e0591d9(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T1,  // y: float[N]
     float* __restrict__ P1,  // partial results of y
@@ -41,29 +43,36 @@ reduction_outer_9618f2a5516ade36(
   const Index vectors = (columns + kVec - 1) / kVec;  // the last of a row may lack elements
   const Index all = vectors;
   const int width = block_width;  // threads side by side
-  const int height = kThreads / width;  // threads that share columns
-  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const fb::Place place = fb::place_of<kThreads>(width);
+  const int height = place.height;  // threads that share columns
+  const int x = place.x, y = place.y;
   const Index vector = Index(fb::block_x()) * width + x;
   const Index inner = vector * kVec;
   const bool has_columns = vector < all && y < height;
   const int split = fb::block_y();  // of the blocks that take a column's rows in turns
   const Index end = has_columns ? depth : 0;
+  const int apart = height;  // rows from one of a thread to its next
   const Index first = Index(split) * (kUnroll * height) + y;
   const Index step = Index(splits) * kUnroll * height;
 
   fb::Vec<float, kVec> a1 = fb::splat<kVec>(fb::Sum::identity<float>());
   for (Index top = first; top < end; top += step) {
+    const int left = end - top < kUnroll * height ? end - top : kUnroll * height;  // rows from its first one on
     fb::WordsAround<__nv_bfloat16, kVec> c0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
+      const bool is_there = u * apart < left;
+      if (u % kTogether == 0 && !is_there) break;
+      if (!is_there) continue;
       const Index r = top + u * height;
-      if (r >= end) break;
       c0[u] = fb::load_words_around<kVec>(T0, Index(r * n1 + inner), Index(n0 * n1));
     }
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
+      const bool is_there = u * apart < left;
+      if (u % kTogether == 0 && !is_there) break;
+      if (!is_there) continue;
       const Index r = top + u * height;
-      if (r >= end) break;
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::cut_around(c0[u], Index(r * n1 + inner)));
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
@@ -91,4 +100,4 @@ reduction_outer_9618f2a5516ade36(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_9618f2a5516ade36)
+FUSEBUILD_ENTRY(reduction_outer_b70bd8a54e0591d9)
