@@ -97,6 +97,7 @@ from fusebuild.kernels.reduction.tiles import (
     TILE_BATCH,
     TILE_BYTES,
     Tile,
+    resident_tiles,
     rows_of_thread,
 )
 from fusebuild.target.table import Target
@@ -279,7 +280,8 @@ def _tiled(planner: Planner, last: VariantSpec, heuristics: InnerHeuristics, til
     rows, columns = domain.points(domain.kept), domain.points(domain.reduced)
     threads, places = heuristics.threads, tile.elements // heuristics.threads
     rungs = rungs_of_tiles(places, ("ge", rows, MANY_ROWS))
-    turns = rows_of_thread(rows, columns, places, product([threads * ROW_BLOCKS, MULTIPROCESSORS]))
+    resident = resident_tiles(planner.target, threads, planner.bytes_of(_of_rows_beside(planner)))
+    turns = rows_of_thread(rows, columns, places, product([threads * resident, MULTIPROCESSORS]))
     own = {"row_shift": row_shift(columns, rungs), "tile_turns": turns}
     parameters = (
         replace(each, arg=FormulaArg(formula=own[each.name])) if each.name in own else each
@@ -296,7 +298,7 @@ def _tile(planner: Planner, threads: int) -> Tile | None:
     """What blocks have of short rows, where there are such: along one axis, of a length that only a call knows."""
     domain, inputs = planner.domain, {*planner.task.inputs}
     flat = inputs.intersection(domain.flat)
-    of_rows = {fid for fid in inputs.intersection(domain.accesses) if {*domain.accesses[fid].axes} <= {*domain.kept}}
+    of_rows = _of_rows_beside(planner)
     rows = threads * MOST_TURNS
     if len(domain.reduced) > 1 or not domain.kept or isinstance(domain.points(domain.reduced), int):
         return None
@@ -305,6 +307,12 @@ def _tile(planner: Planner, threads: int) -> Tile | None:
     has_others = bool(domain.sources) or inputs.intersection(domain.accesses) != flat | of_rows
     elements = TILE_BYTES // planner.bytes_of(flat)
     return Tile(elements=elements, rows=rows, batch=TILE_BATCH, narrow=NARROW, least=TILE_BATCH if has_others else 1)
+
+
+def _of_rows_beside(planner: Planner) -> set[int]:
+    """The inputs that are one element a row."""
+    accesses, kept = planner.domain.accesses, {*planner.domain.kept}
+    return {fid for fid in planner.task.inputs if fid in accesses and {*accesses[fid].axes} <= kept}
 
 
 def _is_interleaved(planner: Planner) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fusebuild.ir.formula import Formula, product, total
+from fusebuild.kernels.common.registers import resident_blocks
+from fusebuild.target.table import Target
 
 TILE_BYTES = 16 * 1024
 """What a block has of short rows in shared memory."""
@@ -13,6 +15,10 @@ TILE_TURNS, MOST_TURNS = 4, 8
 it takes more: a block has so little to do with one that to begin is most of it."""
 TILE_BATCH = 4
 """Elements of such a row that a thread takes at a time."""
+TILE_REGISTERS = 40
+"""Registers of a thread that takes rows of a tile."""
+RESERVED_BYTES = 1024
+"""Shared memory that a block takes for itself."""
 NARROW = 7
 """Elements of the longest row that a thread takes as a whole, in straight lines for each length: to find out which
 elements of a batch are the row's would be most of its work."""
@@ -36,10 +42,18 @@ class Tile:
 
 def rows_of_thread(rows: Formula, columns: Formula, places: int, at_a_time: Formula) -> Formula:
     """How many of ``rows`` of so many ``columns`` a thread takes one after another, where it has so many ``places`` and
-    so many threads run ``at_a_time``. Where blocks do not all run at a time, they are some times as many as do, or the
-    last ones would leave most multiprocessors idle."""
+    so many threads run ``at_a_time``: as many as let all blocks run at a time. Where they cannot, blocks are some times
+    as many as do, or the last ones would leave most multiprocessors idle. (On an H100, cross_entropy of 265907 x 3,
+    whose blocks ran in two turns, the second of which was not full: 5.3 -> 4.6 us.)"""
     turns = total([TILE_TURNS, product([MOST_TURNS - TILE_TURNS, ("le", columns, NARROW)])])
     most: Formula = ("max", 1, ("min", turns, ("floor_div", places, ("max", 1, columns))))
     times: Formula = ("max", 1, ("ceil_div", rows, product([at_a_time, most])))
     even: Formula = ("ceil_div", rows, product([at_a_time, times]))
-    return ("max", 1, ("min", most, ("floor_div", rows, at_a_time), even))
+    return ("max", 1, ("min", most, even))
+
+
+def resident_tiles(target: Target, threads: int, bytes_of_row: int) -> int:
+    """The blocks that a multiprocessor has room for, each with so many ``threads`` and, beside its tile, so many bytes
+    of each of its rows."""
+    shared = TILE_BYTES + MOST_TURNS * threads * bytes_of_row + RESERVED_BYTES
+    return resident_blocks(target, threads, TILE_REGISTERS, target.shared_bytes // shared)

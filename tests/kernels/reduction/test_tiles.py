@@ -18,7 +18,8 @@ def turns(rows: int, columns: int) -> int:
     [
         (0, 3, 1),
         (999, 1, 1),
-        (1999, 7, 1),  # all blocks run at a time, or nearly
+        (1000, 7, 1),
+        (1001, 7, 2),  # all blocks run at a time
         (2000, 7, 2),
         (8000, 7, 8),
         (10**6, 7, 8),
