@@ -58,6 +58,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     only = Sweep(merged=(*found.accumulators, *found.merged))  # the position comes while the row is on its way
     kept = Sweep(accumulators=tuple(folding.declaration() for folding in foldings(body, gathered.plain)))
     sweep = _without_idle_coordinates(join(kept, sweep, rows.updates(gathered), only, Sweep(reduce=reduce)))
+    sweep = replace(sweep, coordinates=tuple(line for line in sweep.coordinates if line != INSIDE))
     if heuristics.in_pieces:
         bases, sweep = (), replace(sweep, load_coordinates=PIECE, coordinates=(*PIECE, INSIDE))
     short = (_of_tile(spec, heuristics.tile), _of_rows_alone(rows, outputs, bases)) if heuristics.tile else ()

@@ -29,10 +29,14 @@ FUSEBUILD_DEVICE Index whole_vectors_of(Index columns, Index shift, Index readab
   return last + N <= readable ? columns : last;
 }
 
+// A bit for each of N elements.
+template <int N>
+constexpr unsigned kAllOf = (1u << N) - 1;
+
 // Bit k says whether column `col` + k is one of the row's; at least one is.
 template <int N, typename Index>
 FUSEBUILD_DEVICE unsigned inside_of(Index col, Index columns) {
-  constexpr unsigned kAll = (1u << N) - 1;
+  constexpr unsigned kAll = kAllOf<N>;
   const unsigned from_first = col < 0 ? kAll << static_cast<int>(-col) : kAll;
   const unsigned after_last = columns - col < N ? kAll << static_cast<int>(columns - col) : 0;
   return from_first & ~after_last & kAll;

@@ -92,9 +92,10 @@ struct earlier {
 constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
+constexpr int kLong = 128 * kVec;  // elements of a row from which on most of its vectors have nothing beside it
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_292eb6fd3fdc54df(
+reduction_inner_1802b15b5a88f62b(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const int32_t* __restrict__ T1,  // place: int32[M]
     float* __restrict__ T14,  // log_sum: float[M]
@@ -137,37 +138,96 @@ reduction_inner_292eb6fd3fdc54df(
   fb::FirstBest<fb::Min, float, kVec, Index> w25;
   const Index whole = fb::whole_vectors_of<kVec>(columns, shift, readable);  // what the tensor has in part comes last
   const Index step = width * kVec;
-  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < whole;
-      first += Index(splits) * kUnroll * step) {
-    fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const Index col = first + u * step;
-      if (col >= whole) break;
-      p0[u] = fb::load_packed<kVec>(r0 + col);
-    }
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const Index col = first + u * step;
-      if (col >= whole) break;
-      const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
-      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
-      fb::Vec<float, kVec> e9 = fb::splat<kVec>(float(-INFINITY));
-      fb::Vec<float, kVec> e20 = fb::splat<kVec>(float(-INFINITY));
-      fb::Vec<float, kVec> e25 = fb::splat<kVec>(float(INFINITY));
+  if (columns >= kLong) {
+    const int together = fb::smaller(width, fb::kWarpThreads) * kVec;  // elements that a row's threads of a warp read
+    const int before = lane * kVec & (together - 1);  // of them, those before the thread's
+    for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < whole;
+        first += Index(splits) * kUnroll * step) {
+      fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
       FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const __nv_bfloat16 t0 = v0[k];
-        const float t2 = fb::cast<float>(t0);  // batches_inner.yaml:24
-        const float t4 = t2 * 0.5f;  // batches_inner.yaml:24
-        const float t6 = t4 + 1.0f;  // y, batches_inner.yaml:24
-        if (fb::is_inside(inside, k)) e9[k] = t6;
-        if (fb::is_inside(inside, k)) e20[k] = t6;
-        if (fb::is_inside(inside, k)) e25[k] = t6;
+      for (int u = 0; u < kUnroll; ++u) {
+        const Index col = first + u * step;
+        if (col >= whole) break;
+        p0[u] = fb::load_packed<kVec>(r0 + col);
       }
-      fb::add_exponentials(a9, e9);
-      w20.add(e20, col);
-      w25.add(e25, col);
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kUnroll; ++u) {
+        const Index col = first + u * step;
+        if (col >= whole) break;
+        if (col >= before && col - before + together <= columns) {
+          constexpr unsigned inside = fb::kAllOf<kVec>;
+          const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+          fb::Vec<float, kVec> e9 = fb::splat<kVec>(float(-INFINITY));
+          fb::Vec<float, kVec> e20 = fb::splat<kVec>(float(-INFINITY));
+          fb::Vec<float, kVec> e25 = fb::splat<kVec>(float(INFINITY));
+          FUSEBUILD_UNROLL
+          for (int k = 0; k < kVec; ++k) {
+            const __nv_bfloat16 t0 = v0[k];
+            const float t2 = fb::cast<float>(t0);  // batches_inner.yaml:24
+            const float t4 = t2 * 0.5f;  // batches_inner.yaml:24
+            const float t6 = t4 + 1.0f;  // y, batches_inner.yaml:24
+            if (fb::is_inside(inside, k)) e9[k] = t6;
+            if (fb::is_inside(inside, k)) e20[k] = t6;
+            if (fb::is_inside(inside, k)) e25[k] = t6;
+          }
+          fb::add_exponentials(a9, e9);
+          w20.add(e20, col);
+          w25.add(e25, col);
+          continue;
+        }
+        const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+        fb::Vec<float, kVec> e9 = fb::splat<kVec>(float(-INFINITY));
+        fb::Vec<float, kVec> e20 = fb::splat<kVec>(float(-INFINITY));
+        fb::Vec<float, kVec> e25 = fb::splat<kVec>(float(INFINITY));
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          const __nv_bfloat16 t0 = v0[k];
+          const float t2 = fb::cast<float>(t0);  // batches_inner.yaml:24
+          const float t4 = t2 * 0.5f;  // batches_inner.yaml:24
+          const float t6 = t4 + 1.0f;  // y, batches_inner.yaml:24
+          if (fb::is_inside(inside, k)) e9[k] = t6;
+          if (fb::is_inside(inside, k)) e20[k] = t6;
+          if (fb::is_inside(inside, k)) e25[k] = t6;
+        }
+        fb::add_exponentials(a9, e9);
+        w20.add(e20, col);
+        w25.add(e25, col);
+      }
+    }
+  } else {  // in short rows most warps have a vector that is in part beside the row
+    for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < whole;
+        first += Index(splits) * kUnroll * step) {
+      fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kUnroll; ++u) {
+        const Index col = first + u * step;
+        if (col >= whole) break;
+        p0[u] = fb::load_packed<kVec>(r0 + col);
+      }
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kUnroll; ++u) {
+        const Index col = first + u * step;
+        if (col >= whole) break;
+        const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+        fb::Vec<float, kVec> e9 = fb::splat<kVec>(float(-INFINITY));
+        fb::Vec<float, kVec> e20 = fb::splat<kVec>(float(-INFINITY));
+        fb::Vec<float, kVec> e25 = fb::splat<kVec>(float(INFINITY));
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          const __nv_bfloat16 t0 = v0[k];
+          const float t2 = fb::cast<float>(t0);  // batches_inner.yaml:24
+          const float t4 = t2 * 0.5f;  // batches_inner.yaml:24
+          const float t6 = t4 + 1.0f;  // y, batches_inner.yaml:24
+          if (fb::is_inside(inside, k)) e9[k] = t6;
+          if (fb::is_inside(inside, k)) e20[k] = t6;
+          if (fb::is_inside(inside, k)) e25[k] = t6;
+        }
+        fb::add_exponentials(a9, e9);
+        w20.add(e20, col);
+        w25.add(e25, col);
+      }
     }
   }
   if (whole < columns && split == 0 && lane == 0) {
@@ -246,4 +306,4 @@ reduction_inner_292eb6fd3fdc54df(
       fb::row_result(T25, t25), fb::row_result(T26, t26), fb::row_result(T30, t30), fb::row_result(T34, t34));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_292eb6fd3fdc54df)
+FUSEBUILD_ENTRY(reduction_inner_1802b15b5a88f62b)

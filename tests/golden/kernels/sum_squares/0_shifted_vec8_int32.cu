@@ -20,9 +20,10 @@ using Index = int32_t;
 constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
+constexpr int kLong = 128 * kVec;  // elements of a row from which on most of its vectors have nothing beside it
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_8cd66a096a69e184(
+reduction_inner_b01307a321eb887d(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // y: float[]
     float* __restrict__ P3,  // partial results of y
@@ -44,30 +45,75 @@ reduction_inner_8cd66a096a69e184(
   fb::LongSum w3;
   const Index whole = fb::whole_vectors_of<kVec>(columns, shift, readable);  // what the tensor has in part comes last
   const Index step = width * kVec;
-  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < whole;
-      first += Index(splits) * kUnroll * step) {
-    fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const Index col = first + u * step;
-      if (col >= whole) break;
-      p0[u] = fb::load_packed<kVec>(r0 + col);
-    }
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const Index col = first + u * step;
-      if (col >= whole) break;
-      const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
-      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
-      fb::Vec<float, kVec> e3 = fb::splat<kVec>(0.0f);
+  if (columns >= kLong) {
+    const int together = fb::smaller(width, fb::kWarpThreads) * kVec;  // elements that a row's threads of a warp read
+    const int before = lane * kVec & (together - 1);  // of them, those before the thread's
+    for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < whole;
+        first += Index(splits) * kUnroll * step) {
+      fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
       FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const __nv_bfloat16 t0 = v0[k];
-        const float t1 = fb::cast<float>(t0);  // xf, sum_squares.yaml:6
-        const float t2 = t1 * t1;  // sum_squares.yaml:7
-        if (fb::is_inside(inside, k)) e3[k] = t2;
+      for (int u = 0; u < kUnroll; ++u) {
+        const Index col = first + u * step;
+        if (col >= whole) break;
+        p0[u] = fb::load_packed<kVec>(r0 + col);
       }
-      w3.add(e3);
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kUnroll; ++u) {
+        const Index col = first + u * step;
+        if (col >= whole) break;
+        if (col >= before && col - before + together <= columns) {
+          constexpr unsigned inside = fb::kAllOf<kVec>;
+          const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+          fb::Vec<float, kVec> e3 = fb::splat<kVec>(0.0f);
+          FUSEBUILD_UNROLL
+          for (int k = 0; k < kVec; ++k) {
+            const __nv_bfloat16 t0 = v0[k];
+            const float t1 = fb::cast<float>(t0);  // xf, sum_squares.yaml:6
+            const float t2 = t1 * t1;  // sum_squares.yaml:7
+            if (fb::is_inside(inside, k)) e3[k] = t2;
+          }
+          w3.add(e3);
+          continue;
+        }
+        const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+        fb::Vec<float, kVec> e3 = fb::splat<kVec>(0.0f);
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          const __nv_bfloat16 t0 = v0[k];
+          const float t1 = fb::cast<float>(t0);  // xf, sum_squares.yaml:6
+          const float t2 = t1 * t1;  // sum_squares.yaml:7
+          if (fb::is_inside(inside, k)) e3[k] = t2;
+        }
+        w3.add(e3);
+      }
+    }
+  } else {  // in short rows most warps have a vector that is in part beside the row
+    for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < whole;
+        first += Index(splits) * kUnroll * step) {
+      fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kUnroll; ++u) {
+        const Index col = first + u * step;
+        if (col >= whole) break;
+        p0[u] = fb::load_packed<kVec>(r0 + col);
+      }
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kUnroll; ++u) {
+        const Index col = first + u * step;
+        if (col >= whole) break;
+        const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+        fb::Vec<float, kVec> e3 = fb::splat<kVec>(0.0f);
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          const __nv_bfloat16 t0 = v0[k];
+          const float t1 = fb::cast<float>(t0);  // xf, sum_squares.yaml:6
+          const float t2 = t1 * t1;  // sum_squares.yaml:7
+          if (fb::is_inside(inside, k)) e3[k] = t2;
+        }
+        w3.add(e3);
+      }
     }
   }
   if (whole < columns && split == 0 && lane == 0) {
@@ -100,4 +146,4 @@ reduction_inner_8cd66a096a69e184(
   T3[0] = t3;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_8cd66a096a69e184)
+FUSEBUILD_ENTRY(reduction_inner_b01307a321eb887d)

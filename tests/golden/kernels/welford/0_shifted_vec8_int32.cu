@@ -26,9 +26,10 @@ using Index = int32_t;
 constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
+constexpr int kLong = 128 * kVec;  // elements of a row from which on most of its vectors have nothing beside it
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_1915b417bf70656a(
+reduction_inner_1fbb236265caadbf(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
@@ -55,28 +56,69 @@ reduction_inner_1915b417bf70656a(
   fb::BatchMoments<float, Index> w3;
   const Index whole = fb::whole_vectors_of<kVec>(columns, shift, readable);  // what the tensor has in part comes last
   const Index step = width * kVec;
-  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < whole;
-      first += Index(splits) * kUnroll * step) {
-    fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const Index col = first + u * step;
-      if (col >= whole) break;
-      p0[u] = fb::load_packed<kVec>(r0 + col);
-    }
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const Index col = first + u * step;
-      if (col >= whole) break;
-      const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
-      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
-      fb::Vec<float, kVec> e3;
+  if (columns >= kLong) {
+    const int together = fb::smaller(width, fb::kWarpThreads) * kVec;  // elements that a row's threads of a warp read
+    const int before = lane * kVec & (together - 1);  // of them, those before the thread's
+    for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < whole;
+        first += Index(splits) * kUnroll * step) {
+      fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
       FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const __nv_bfloat16 t0 = v0[k];
-        e3[k] = fb::cast<float>(t0);
+      for (int u = 0; u < kUnroll; ++u) {
+        const Index col = first + u * step;
+        if (col >= whole) break;
+        p0[u] = fb::load_packed<kVec>(r0 + col);
       }
-      w3.add(e3, inside);
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kUnroll; ++u) {
+        const Index col = first + u * step;
+        if (col >= whole) break;
+        if (col >= before && col - before + together <= columns) {
+          constexpr unsigned inside = fb::kAllOf<kVec>;
+          const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+          fb::Vec<float, kVec> e3;
+          FUSEBUILD_UNROLL
+          for (int k = 0; k < kVec; ++k) {
+            const __nv_bfloat16 t0 = v0[k];
+            e3[k] = fb::cast<float>(t0);
+          }
+          w3.add(e3, inside);
+          continue;
+        }
+        const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+        fb::Vec<float, kVec> e3;
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          const __nv_bfloat16 t0 = v0[k];
+          e3[k] = fb::cast<float>(t0);
+        }
+        w3.add(e3, inside);
+      }
+    }
+  } else {  // in short rows most warps have a vector that is in part beside the row
+    for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < whole;
+        first += Index(splits) * kUnroll * step) {
+      fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kUnroll; ++u) {
+        const Index col = first + u * step;
+        if (col >= whole) break;
+        p0[u] = fb::load_packed<kVec>(r0 + col);
+      }
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kUnroll; ++u) {
+        const Index col = first + u * step;
+        if (col >= whole) break;
+        const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+        fb::Vec<float, kVec> e3;
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          const __nv_bfloat16 t0 = v0[k];
+          e3[k] = fb::cast<float>(t0);
+        }
+        w3.add(e3, inside);
+      }
     }
   }
   if (whole < columns && split == 0 && lane == 0) {
@@ -110,4 +152,4 @@ reduction_inner_1915b417bf70656a(
   fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_1915b417bf70656a)
+FUSEBUILD_ENTRY(reduction_inner_1fbb236265caadbf)
