@@ -21,10 +21,11 @@ from fusebuild.kernels.outer_persistent.channels import Channels
 def outer_persistent(spec: KernelSpec) -> KernelView:
     channels, place = Channels.of(Body(spec)), "fb::place_of_channel<kVec>({})".format
     body, extents = channels.body, extents_around(channels)
+    of_one = () if extents["inner"] == "1" else (_of_one_channel(channels),)
     return make_view(
         body, channels.exprs,
         setup=setup_of_channel(channels),
-        sweeps=(copied(channels), *_statistics(channels), _elements(channels, extents["inner"])),
+        sweeps=(copied(channels), *_statistics(channels), *of_one, _elements(channels, extents["inner"])),
         epilogue=replace(
             results_of_channel(channels),
             arrays=tuple(
@@ -191,23 +192,23 @@ def elements_of_one(channels: Channels) -> Sweep:
     )
 
 
+_BESIDE = "const fb::OfChannels<kVec> beside(place.column, inner, inner_reciprocal);"
+"""The line that finds of which channels the elements of a vector are."""
+
+
+def _of_one_channel(channels: Channels) -> Sweep:
+    """What is computed of each element of a vector that has those of one channel; others are left out."""
+    body, shared, sweep = channels.body, channels.shared, elements_of_one(channels)
+    values = tuple(body.scalar_load(fid, f"beside.of_one(of_channel{fid})") for fid in shared)
+    return replace(sweep, loads=(_BESIDE, "if (!beside.is_one(own)) continue;", *values, *sweep.loads))
+
+
 def _elements(channels: Channels, inner: str) -> Sweep:
-    """What is computed of each element when its channel is known."""
-    body, shared = channels.body, channels.shared
-    taken = channels.taken(channels.after, channels.others)
-    return Sweep(
-        loads=(
-            *(vector_of_tile(body, fid, "vector * kVec") for fid in taken),
-            *(_of_columns(body, shared) if inner == "1" else _of_pieces(body, shared)),
-        ),
-        vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in channels.others),
-        element=(
-            *(body.scalar_load(fid, f"v{fid}[k]") for fid in (*taken, *shared)),
-            *map(body.statement, channels.after),
-            *(f"o{fid}[k] = {body.own_operand(fid)};" for fid in channels.others),
-        ),
-        stores=tuple(f"fb::store_inside(T{fid} + place.at, o{fid}, inside);" for fid in channels.others),
-    )
+    """What is computed of each element of a vector that has those of several channels."""
+    body, shared, sweep = channels.body, channels.shared, elements_of_one(channels)
+    own = _of_columns(body, shared) if inner == "1" else _of_pieces(body, shared)
+    values = tuple(body.scalar_load(fid, f"v{fid}[k]") for fid in shared)
+    return replace(sweep, loads=(*sweep.loads, *own), element=(*values, *sweep.element))
 
 
 def _of_columns(body: Body, fids: Sequence[int]) -> Lines:
@@ -223,7 +224,7 @@ def _of_pieces(body: Body, fids: Sequence[int]) -> Lines:
     if not fids:
         return ()
     return (
-        "const fb::OfChannels<kVec> beside(place.column, inner, inner_reciprocal);",
+        _BESIDE,
         *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = beside.of(of_channel{fid});" for fid in fids),
     )
 

@@ -25,7 +25,7 @@ constexpr int kThreads = 512;
 constexpr int kVec = 8;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreads, 2)
-outer_persistent_e7c3ce558f054362(
+outer_persistent_24cfbb04786408d9(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     const float* T1,  // weight: float[C]
     const float* T2,  // bias: float[C]
@@ -156,7 +156,7 @@ outer_persistent_e7c3ce558f054362(
   for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
     const fb::Runs<kVec>::Place place = runs.place(vector);
     if (place.column >= runs.length) continue;
-    inside = fb::inside_of<kVec>(Index(place.column), Index(runs.length));
+    inside = fb::mostly_inside<kVec>(place.column, runs.length);
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
     const fb::Vec<float, kVec> v1 = fb::of_columns<kVec>(of_channel1, place.column);
     const fb::Vec<float, kVec> v2 = fb::of_columns<kVec>(of_channel2, place.column);
@@ -165,11 +165,11 @@ outer_persistent_e7c3ce558f054362(
     fb::Vec<__nv_bfloat16, kVec> o33;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const __nv_bfloat16 t0 = v0[k];  // x
       const float t1 = v1[k];  // weight
       const float t2 = v2[k];  // bias
       const float t6 = v6[k];  // mean
       const float t14 = v14[k];  // rstd
+      const __nv_bfloat16 t0 = v0[k];  // x
       const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train.yaml:15
       const float t16 = t5 - t6;  // batchnorm_train.yaml:18
       const float t18 = t16 * t14;  // batchnorm_train.yaml:18
@@ -182,4 +182,4 @@ outer_persistent_e7c3ce558f054362(
   }
 }
 
-FUSEBUILD_ENTRY(outer_persistent_e7c3ce558f054362)
+FUSEBUILD_ENTRY(outer_persistent_24cfbb04786408d9)

@@ -23,7 +23,7 @@ constexpr int kThreads = 512;
 constexpr int kVec = 8;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreads, 2)
-outer_persistent_4c348fddcba4d827(
+outer_persistent_f0b65e6eb84a333a(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     const float* T1,  // weight: float[C]
     const float* T2,  // bias: float[C]
@@ -78,7 +78,7 @@ outer_persistent_4c348fddcba4d827(
     for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
       const fb::Runs<kVec>::Place place = runs.place(vector);
       if (place.column >= runs.length) continue;
-      inside = fb::inside_of<kVec>(Index(place.column), Index(runs.length));
+      inside = fb::mostly_inside<kVec>(place.column, runs.length);
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
@@ -96,7 +96,7 @@ outer_persistent_4c348fddcba4d827(
       for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
         const fb::Runs<kVec>::Place place = runs.place(vector);
         if (place.column >= runs.length) continue;
-        inside = fb::inside_of<kVec>(Index(place.column), Index(runs.length));
+        inside = fb::mostly_inside<kVec>(place.column, runs.length);
         const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
         FUSEBUILD_UNROLL
         for (int k = 0; k < kVec; ++k) {
@@ -129,7 +129,7 @@ outer_persistent_4c348fddcba4d827(
     for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
       const fb::Runs<kVec>::Place place = runs.place(vector);
       if (place.column >= runs.length) continue;
-      inside = fb::inside_of<kVec>(Index(place.column), Index(runs.length));
+      inside = fb::mostly_inside<kVec>(place.column, runs.length);
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
       fb::Vec<__nv_bfloat16, kVec> o32;
       FUSEBUILD_UNROLL
@@ -174,7 +174,7 @@ outer_persistent_4c348fddcba4d827(
       const Index begin = runs.element(piece.quotient, slot * inner);
       const Index column = piece.remainder * kVec - fb::shift_of<kVec>(begin);
       if (column >= inner) continue;
-      inside = fb::inside_of<kVec>(column, inner);
+      inside = fb::mostly_inside<kVec>(column, inner);
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + begin + column));
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
@@ -217,7 +217,7 @@ outer_persistent_4c348fddcba4d827(
       const Index begin = runs.element(piece.quotient, slot * inner);
       const Index column = piece.remainder * kVec - fb::shift_of<kVec>(begin);
       if (column >= inner) continue;
-      inside = fb::inside_of<kVec>(column, inner);
+      inside = fb::mostly_inside<kVec>(column, inner);
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + begin + column));
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
@@ -278,31 +278,87 @@ outer_persistent_4c348fddcba4d827(
   }
   fb::sync_block();
 
-  for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
-    const fb::Runs<kVec>::Place place = runs.place(vector);
-    if (place.column >= runs.length) continue;
-    inside = fb::inside_of<kVec>(Index(place.column), Index(runs.length));
-    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
-    const fb::OfChannels<kVec> beside(place.column, inner, inner_reciprocal);
-    const fb::Vec<float, kVec> v2 = beside.of(of_channel2);
-    const fb::Vec<float, kVec> v6 = beside.of(of_channel6);
-    const fb::Vec<float, kVec> v15 = beside.of(of_channel15);
-    fb::Vec<__nv_bfloat16, kVec> o32;
-    FUSEBUILD_UNROLL
-    for (int k = 0; k < kVec; ++k) {
-      const __nv_bfloat16 t0 = v0[k];  // x
-      const float t2 = v2[k];  // bias
-      const float t6 = v6[k];  // mean
-      const float t15 = v15[k];  // t15
-      const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
-      const float t17 = t5 - t6;  // batchnorm_train_nchw.yaml:21
-      const float t19 = t17 * t15;  // batchnorm_train_nchw.yaml:21
-      const float t21 = t19 + t2;  // y, batchnorm_train_nchw.yaml:21
-      const __nv_bfloat16 t32 = fb::cast<__nv_bfloat16>(t21);  // batchnorm_train_nchw.yaml:25
-      o32[k] = t32;
+  if (by_vectors) {
+    for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
+      const fb::Runs<kVec>::Place place = runs.place(vector);
+      if (place.column >= runs.length) continue;
+      inside = fb::mostly_inside<kVec>(place.column, runs.length);
+      const fb::OfChannels<kVec> beside(place.column, inner, inner_reciprocal);
+      if (!beside.is_one(own)) continue;
+      const float t2 = beside.of_one(of_channel2);  // bias
+      const float t6 = beside.of_one(of_channel6);  // mean
+      const float t15 = beside.of_one(of_channel15);  // t15
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
+      fb::Vec<__nv_bfloat16, kVec> o32;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];  // x
+        const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
+        const float t17 = t5 - t6;  // batchnorm_train_nchw.yaml:21
+        const float t19 = t17 * t15;  // batchnorm_train_nchw.yaml:21
+        const float t21 = t19 + t2;  // y, batchnorm_train_nchw.yaml:21
+        const __nv_bfloat16 t32 = fb::cast<__nv_bfloat16>(t21);  // batchnorm_train_nchw.yaml:25
+        o32[k] = t32;
+      }
+      fb::store_inside(T32 + place.at, o32, inside);
     }
-    fb::store_inside(T32 + place.at, o32, inside);
+    // The vectors in which a channel ends and the next one begins.
+    const Index ends = outer * (own - 1);
+    for (Index end = fb::thread_x(); end < ends; end += kThreads) {
+      const Index run = end / (own - 1), column = (end % (own - 1) + 1) * inner;
+      const Index at = runs.begin + run * runs.period + column, beyond = fb::shift_of<kVec>(at);
+      if (beyond == 0) continue;
+      const fb::Runs<kVec>::Place place{at - beyond, column - beyond};
+      const Index vector = runs.vector(run, column);
+      inside = fb::mostly_inside<kVec>(place.column, runs.length);
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
+      const fb::OfChannels<kVec> beside(place.column, inner, inner_reciprocal);
+      const fb::Vec<float, kVec> v2 = beside.of(of_channel2);
+      const fb::Vec<float, kVec> v6 = beside.of(of_channel6);
+      const fb::Vec<float, kVec> v15 = beside.of(of_channel15);
+      fb::Vec<__nv_bfloat16, kVec> o32;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const float t2 = v2[k];  // bias
+        const float t6 = v6[k];  // mean
+        const float t15 = v15[k];  // t15
+        const __nv_bfloat16 t0 = v0[k];  // x
+        const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
+        const float t17 = t5 - t6;  // batchnorm_train_nchw.yaml:21
+        const float t19 = t17 * t15;  // batchnorm_train_nchw.yaml:21
+        const float t21 = t19 + t2;  // y, batchnorm_train_nchw.yaml:21
+        const __nv_bfloat16 t32 = fb::cast<__nv_bfloat16>(t21);  // batchnorm_train_nchw.yaml:25
+        o32[k] = t32;
+      }
+      fb::store_inside(T32 + place.at, o32, inside);
+    }
+  } else {
+    for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
+      const fb::Runs<kVec>::Place place = runs.place(vector);
+      if (place.column >= runs.length) continue;
+      inside = fb::mostly_inside<kVec>(place.column, runs.length);
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
+      const fb::OfChannels<kVec> beside(place.column, inner, inner_reciprocal);
+      const fb::Vec<float, kVec> v2 = beside.of(of_channel2);
+      const fb::Vec<float, kVec> v6 = beside.of(of_channel6);
+      const fb::Vec<float, kVec> v15 = beside.of(of_channel15);
+      fb::Vec<__nv_bfloat16, kVec> o32;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const float t2 = v2[k];  // bias
+        const float t6 = v6[k];  // mean
+        const float t15 = v15[k];  // t15
+        const __nv_bfloat16 t0 = v0[k];  // x
+        const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
+        const float t17 = t5 - t6;  // batchnorm_train_nchw.yaml:21
+        const float t19 = t17 * t15;  // batchnorm_train_nchw.yaml:21
+        const float t21 = t19 + t2;  // y, batchnorm_train_nchw.yaml:21
+        const __nv_bfloat16 t32 = fb::cast<__nv_bfloat16>(t21);  // batchnorm_train_nchw.yaml:25
+        o32[k] = t32;
+      }
+      fb::store_inside(T32 + place.at, o32, inside);
+    }
   }
 }
 
-FUSEBUILD_ENTRY(outer_persistent_4c348fddcba4d827)
+FUSEBUILD_ENTRY(outer_persistent_f0b65e6eb84a333a)
