@@ -8,10 +8,12 @@ floats are **widened** where a thread, or for columns the block, reads them firs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, replace
 
+from fusebuild.artifact.plan import FormulaArg, as_formula
 from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import product, simplified
 from fusebuild.kernels.common.dynamic_shared import SharedArray, arrays_of, widest_first
 from fusebuild.kernels.common.lambdas import foldings
 from fusebuild.kernels.common.rows import WARP
@@ -55,9 +57,22 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
             coordinates=(*tiles.groups(), *tiles.declarations()),
             row=(*divisors, *rows.run_pieces(), *near_divisors(rows, setup)),
         ),
-        next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()), ahead=Sweep(loads=tiles.held()),
+        next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()),
+        ahead=Sweep(loads=tiles.held(), row=_lengths(rows, sweeps)),
         extents=rows.extents,
         untiled=untiled(spec, heuristics), alone=rows_alone(spec, heuristics),
+    )  # fmt: skip
+
+
+def _lengths(rows: Rows, sweeps: Iterable[Sweep]) -> Lines:
+    """The parameters that ``sweeps`` name which are how many elements a row has, for where that is a constant."""
+    length = simplified(product([rows.body.domain.axes[axis].extent for axis in rows.column.axes]))
+    statements = [*statements_in(tuple(sweeps))]
+    return tuple(
+        f"constexpr {each.declaration} = kMost;  // {each.comment}"
+        for each in rows.body.spec.parameters
+        if isinstance(each.arg, FormulaArg) and as_formula(each.arg.formula) == length
+        and is_named(each.name, statements)
     )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ constexpr int kPerWord = 2;  // elements of a word of shared memory
 constexpr int kCopied = 8;  // neighbouring elements per access to global memory
 
 FUSEBUILD_KERNEL(kThreads, 5)
-inner_tiled_c9a08404e5fa7ad4(
+inner_tiled_01eb72df2f0edd76(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[N, G, K, H, W]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[G, K, 1, 1]
     const float* __restrict__ T2,  // bias: float[1, K, H, 1]
@@ -261,6 +261,7 @@ inner_tiled_c9a08404e5fa7ad4(
       constexpr int kMost = decltype(number)::value, kChunks = kMost / kVec + 2;
       constexpr Index first = 0;
       constexpr int lane = 0, held = kMost;
+      constexpr int64_t s3 = kMost;  // K*H*W
       for (int own = fb::thread_x(); own < depth; own += kThreads) {
         const int64_t row = top + own;
         const Index place = begin + own * kMost;
@@ -448,4 +449,4 @@ inner_tiled_c9a08404e5fa7ad4(
   fb::store_flat<1, kThreads>(T20 + top, rows20, 0, depth);
 }
 
-FUSEBUILD_ENTRY(inner_tiled_c9a08404e5fa7ad4)
+FUSEBUILD_ENTRY(inner_tiled_01eb72df2f0edd76)

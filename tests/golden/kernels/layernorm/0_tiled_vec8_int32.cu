@@ -31,7 +31,7 @@ constexpr int kPerWord = 2;  // elements of a word of shared memory
 constexpr int kCopied = 8;  // neighbouring elements per access to global memory
 
 FUSEBUILD_KERNEL(kThreads, 6)
-inner_tiled_0a9478950426d6d7(
+inner_tiled_4275c9b10424aaaf(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[N]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[N]
@@ -252,6 +252,7 @@ inner_tiled_0a9478950426d6d7(
       constexpr int kMost = decltype(number)::value, kChunks = kMost / kVec + 2;
       constexpr Index first = 0;
       constexpr int lane = 0, held = kMost;
+      constexpr int64_t s4 = kMost;  // N
       for (int own = fb::thread_x(); own < depth; own += kThreads) {
         const int64_t row = top + own;
         const Index place = begin + own * kMost;
@@ -410,4 +411,4 @@ inner_tiled_0a9478950426d6d7(
   fb::store_flat<1, kThreads>(T15 + top, rows15, 0, depth);
 }
 
-FUSEBUILD_ENTRY(inner_tiled_0a9478950426d6d7)
+FUSEBUILD_ENTRY(inner_tiled_4275c9b10424aaaf)
