@@ -73,6 +73,7 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,
+        optimized=False,  # a process compiles each template once; to fold its constants first takes longer
     )
 
 
@@ -91,6 +92,22 @@ def render(spec: KernelSpec, origin: Origin) -> Kernel:
         source=source.replace(_PLACEHOLDER, name),
         parameters=tuple(parameter for parameter in used if parameter.value is None),
     )
+
+
+class Texts:
+    """The kernels of one segment. Of equal ones, as variants often finish alike, one is rendered: that of the first."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[KernelSpec, Kernel]] = []
+
+    def of(self, spec: KernelSpec, origin: Origin) -> Kernel:
+        """The kernel of ``spec``, whose text tells of the first ``origin``."""
+        for known, kernel in self._known:
+            if known == spec:
+                return kernel
+        kernel = render(spec, origin)
+        self._known.append((spec, kernel))
+        return kernel
 
 
 def _text(spec: KernelSpec, view: KernelView) -> str:

@@ -44,7 +44,7 @@ from fusebuild.kernels.common.overlap import RunsBeside, overlapped, runs_beside
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.specialization import hinted_sizes, specialized_variants
 from fusebuild.kernels.library.schedule import library_call
-from fusebuild.kernels.render import Kernel, Origin, render
+from fusebuild.kernels.render import Kernel, Origin, Texts
 from fusebuild.ops.table import Kind, op_of
 from fusebuild.ops.type_rules import normalize_dims
 from fusebuild.planning.eased import eased_by_key, scheduled
@@ -96,7 +96,8 @@ def plan_target(
             variants = _variants(segment, target, tuned, eased_ways)
             turned = map(VariantSpec.backwards, variants) if is_backward else variants
             placed = [overlapped(variant, beside, changed) for variant in turned]
-            known[key] = tuple((variant, _render(segment, variant, recipe)) for variant in placed)
+            texts = Texts()
+            known[key] = tuple((variant, _render(segment, variant, recipe, texts)) for variant in placed)
         scratch = _scratch_slots([variant for variant, _ in known[key]], segment.id, len(slots))
         slots += scratch
         first_slot = scratch[0].id if scratch else 0
@@ -120,7 +121,7 @@ def plan_alone(
     alone = replace(segment, id=0, task=segment.fusion.whole(), fid_map=own, rematerialized=(), why=())
     segmented = SegmentedFusion(fusion=segment.fusion, segments=(alone,))
     variant = overlapped(replace(variant, guard=()), RunsBeside(), ())
-    rendered = _render(alone, variant, recipe)
+    rendered = _render(alone, variant, recipe, Texts())
     extents = {binding.extent: binding.fid for binding in reversed(segment.fusion.extents)}
     planned = _plan_segment(alone, (_plan_variant(extents, alone, variant, rendered, 0),), ())
     slots = tuple(_scratch_slots([variant], 0, 0))
@@ -272,7 +273,7 @@ def _plan_segment(segment: Segment, variants: tuple[Variant, ...], frees: tuple[
     )
 
 
-def _render(segment: Segment, variant: VariantSpec, recipe: str) -> tuple[Kernel, ...]:
+def _render(segment: Segment, variant: VariantSpec, recipe: str, texts: Texts) -> tuple[Kernel, ...]:
     decision, notes = variant.decision, [variant.name]
     if decision is not None and decision.tuned:  # what was measured decided, and not the heuristics
         notes.append("tuned")
@@ -285,7 +286,7 @@ def _render(segment: Segment, variant: VariantSpec, recipe: str) -> tuple[Kernel
         scheduler=segment.scheduler,
         variant=", ".join(notes),
     )
-    return tuple(render(launch.kernel, origin) for launch in variant.launches)
+    return tuple(texts.of(launch.kernel, origin) for launch in variant.launches)
 
 
 def _plan_variant(

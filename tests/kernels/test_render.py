@@ -6,17 +6,27 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile, zip_longest
+from itertools import combinations, takewhile, zip_longest
 from pathlib import Path
 
 import jinja2
 import pytest
 
 from fusebuild.kernels.common.rows import RowThreads
+from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.persistent.way import PersistentHeuristics
-from fusebuild.kernels.render import Kernel, describe, environment, strip_comments, template_digests
+from fusebuild.kernels.render import (
+    Kernel,
+    Origin,
+    describe,
+    environment,
+    render,
+    strip_comments,
+    template_digests,
+)
 from fusebuild.pipeline import plan_recipe
 from fusebuild.planning.planned import PlannedRecipe
+from fusebuild.recipe.recipe import load_recipe
 from fusebuild.target.table import TARGETS
 from support.golden import Golden
 from support.places import FUSIONS, GOLDEN, RECIPES, ROOT, TESTS
@@ -284,6 +294,19 @@ class TestNames:
         assert found["0_vec4_int32"] != found["1_vec4_int32"] == found["2_vec4_int32"]
         planned = plan_recipe(recipe_of(text), [SM_90])
         assert "segment 1" in planned.kernels["sm_90"][found["2_vec4_int32"]].text
+
+
+def test_kernels_that_variants_share_are_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[KernelSpec] = []
+
+    def noted(spec: KernelSpec, origin: Origin) -> Kernel:
+        rendered.append(spec)
+        return render(spec, origin)
+
+    monkeypatch.setattr("fusebuild.kernels.render.render", noted)
+    planned = plan_recipe(load_recipe(ROOT / "recipes" / "layernorm_backward.yaml"), [SM_90])
+    assert len(rendered) < len([*launched(planned)])
+    assert [one for one, other in combinations(rendered, 2) if one == other] == []
 
 
 class TestComments:
