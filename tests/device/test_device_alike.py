@@ -38,7 +38,8 @@ def shared_out(rows: int, columns: int, walkers: int) -> tuple[list[int], list[l
 @example(rows=75, columns=33815, walkers=15)
 @example(rows=9, columns=64, walkers=4)
 def test_each_row_is_in_one_part_of_those_that_begin_alike(rows: int, columns: int, walkers: int) -> None:
-    kinds = VECTOR // gcd(VECTOR, columns)
+    """Of which there is but one where no walker has several."""
+    kinds = VECTOR // gcd(VECTOR, columns) if rows > walkers else 1
     firsts, parts = shared_out(rows, columns, walkers)
     assert (firsts[0], firsts[-1]) == (0, walkers + kinds - 1)
     assert all(before < after for before, after in pairwise(firsts))

@@ -5,7 +5,7 @@ A kernel is compiled for an architecture, whose cards differ in their number of 
 
 from __future__ import annotations
 
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, total
 
 
 def running_clusters(cluster: int, blocks: Formula) -> Formula:
@@ -17,3 +17,9 @@ def running_clusters(cluster: int, blocks: Formula) -> Formula:
         return product([blocks, MULTIPROCESSORS])
     available: Formula = MULTIPROCESSORS if cluster == 2 else ("floor_div", ("mul", 10, MULTIPROCESSORS), 11)
     return ("max", 1, ("floor_div", product([blocks, available]), cluster))
+
+
+def most_parts(blocks: Formula, outers: Formula) -> Formula:
+    """As partition.cuh has it where there are rows enough: blocks that have rows of one of ``outers`` indices, at
+    most."""
+    return total([("floor_div", blocks, ("max", outers, 1)), 2])

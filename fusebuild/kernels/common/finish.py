@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, total
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.filling import most_parts
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.rows import next_power_of_two
@@ -128,7 +129,7 @@ class Finisher(Planner):
         parts = [self._part(group, None, threads) for group in alone]
         parts += [self._part(group, source, threads) for group, source in pairs]
         parts.sort(key=lambda part: -part.group.partials)
-        nested = self._nested_width(pairs[0][0], threads) if pairs else 0  # all keep columns
+        nested = self._nested_width(*pairs[0], threads) if pairs else 0  # all keep columns
         blocks: list[Formula] = [
             ("ceil_div", self.domain.points(part.group.kept), part.block_x or nested) for part in parts
         ]
@@ -156,7 +157,7 @@ class Finisher(Planner):
         suffixes = [f"_{number}" for number in range(len(groups))] if len(groups) > 1 else [""]
         parts, told, blocks = list[FinishPart](), list[KernelParameter](), list[Formula]()
         for each, suffix in zip(groups, suffixes, strict=True):
-            width = self._width(each.group, each.narrowest, FINISH_THREADS)
+            width = self._width(each, FINISH_THREADS)
             parts.append(FinishPart(block_x=0, ahead=self.ahead(each.group), group=each.group, suffix=suffix))
             told += [
                 call_parameter(f"splits{suffix}", each.splits, "partial results of each, combined in a fixed order"),
@@ -172,20 +173,25 @@ class Finisher(Planner):
         grid = (simplified(total(blocks)), 1, 1)
         return LaunchSpec(kernel=kernel, grid=grid, block=(FINISH_THREADS, 1, 1), overlaps=True)
 
-    def _width(self, group: FinishGroup, narrowest: Formula, most: int) -> Formula:
-        """Results of a block: a multiple of ``narrowest``, ``most`` at most, where there are enough with as many blocks
-        as fill the GPU."""
-        results = self.domain.points(group.kept)
-        width = product([narrowest, _shares(results)])
+    def _width(self, group: CallGroup, most: int) -> Formula:
+        """Results of a block: a multiple of what is narrowest, ``most`` at most, where there are enough with as many
+        blocks as fill the GPU; fewer where a thread could not load its partial results at once, while blocks are so few
+        that they run at a time."""
+        results = self.domain.points(group.group.kept)
+        at_once: Formula = ("floor_div", most, ("max", 1, ceil_div(group.splits, self.ahead(group.group))))
+        wanted: Formula = ("max", _shares(results, AT_A_TIME), ("floor_div", at_once, group.narrowest))
+        width = product([group.narrowest, ("min", _shares(results, 1), wanted)])
         return simplified(("max", 1, ("min", results, width, most)))
 
-    def _nested_width(self, group: FinishGroup, threads: int) -> Formula:
-        """The same of a block that walks outer indices: few columns, so that it has all of their indices at once, while
-        blocks are so few that they run at a time."""
+    def _nested_width(self, group: FinishGroup, source: FinishGroup, threads: int) -> Formula:
+        """The same of a block that walks outer indices: few columns, so that it has all of their indices at once, with
+        threads that load the partial results of each at once, too, while blocks are so few that they run at a time."""
         results, outers = (self.domain.points(axes) for axes in (group.kept, group.across))
-        wanted: Formula = ("min", product([NARROWEST, _shares(results)]), ("floor_div", threads, ("max", 1, outers)))
+        of_index = ceil_div(most_parts(self.splits, outers), source.partials)
+        wanted: Formula = ("floor_div", threads, ("max", 1, product([outers, of_index])))
         running: Formula = ("ceil_div", results, ("mul", NARROWEST * AT_A_TIME, MULTIPROCESSORS))
-        width: Formula = ("max", product([NARROWEST, running]), wanted)
+        wide: Formula = ("min", product([NARROWEST, _shares(results, 1)]), wanted)
+        width: Formula = ("max", product([NARROWEST, running]), wide)
         return simplified(("max", 1, ("min", results, width, threads // LEAST_HEIGHT)))
 
     def ahead(self, group: FinishGroup) -> int:
@@ -240,9 +246,9 @@ class Finisher(Planner):
         return kernel_parameters(self.task, self.domain, arrays, tensors)
 
 
-def _shares(results: Formula) -> Formula:
-    """How many times NARROWEST of the ``results`` a block on each multiprocessor has, at least 1."""
-    return ("max", 1, ("floor_div", results, ("mul", NARROWEST, MULTIPROCESSORS)))
+def _shares(results: Formula, blocks: int) -> Formula:
+    """How many times NARROWEST of the ``results`` each of so many ``blocks`` on a multiprocessor has, at least 1."""
+    return ("max", 1, ("floor_div", results, ("mul", NARROWEST * blocks, MULTIPROCESSORS)))
 
 
 def _outers(scaled: FinishGroup, source: FinishGroup) -> int:

@@ -63,12 +63,14 @@ class Lifetime:
     """What a kernel keeps over many rows in ``arrays``: values of columns, which ``steady`` computes, and accumulators
     that start at their ``resets`` and end in scratch at ``stores``, those with parts at ``element_stores``, combined
     over a block's threads before by ``reduce``; ``blanks`` say in scratch that there is nothing more. Where a block has
-    all that they accumulate, ``whole`` is what is done with them instead."""
+    all that they accumulate, ``whole`` is what is done with them instead. What the next such time needs is ``expected``
+    meanwhile."""
 
     coordinates: Lines = ()
     arrays: Lines = ()
     steady: Sweep = Sweep()
     resets: Lines = ()
+    expected: Lines = ()
     reduce: str = ""
     stores: Lines = ()
     element_stores: Lines = ()

@@ -30,9 +30,11 @@ def kinds_of(columns: Formula, vec: int) -> Formula:
     return total([1, *doubled])
 
 
-def parts_of(walkers: Formula, columns: Formula, vec: int) -> Formula:
-    """The parts that so many blocks, or clusters, leave: one more for each kind after the first."""
-    return total([walkers, kinds_of(columns, vec), -1])
+def parts_of(walkers: Formula, columns: Formula, vec: int, rows: Formula) -> Formula:
+    """The parts that so many blocks, or clusters, leave: one more for each kind after the first, unless each has one of
+    the ``rows``."""
+    more = total([kinds_of(columns, vec), -1])
+    return total([walkers, product([("gt", rows, walkers), more])])
 
 
 def of_one_kind(blocks: Formula, vec: int, rows: Formula) -> Formula:

@@ -113,11 +113,25 @@ class _Tiles:
                 *origin,
                 f"fb::copy_to_warp<kCopied>({end}, {tiles});",
                 *((f"fb::copy_numbers_to_warp(next.rows, {numbers});",) if numbers else ()),
+                *self._expected(),
             ),
             stores=tuple(
                 f"fb::store_from_warp<kCopied>(T{fid} + (at.top * columns - first), tile{fid}, first, end);"
                 for fid in self._written
             ),
+        )
+
+    def _expected(self) -> Lines:
+        """The lines that ask for what stays for the outer indices of the tile ``next``: the warp loads it when it comes
+        to them."""
+        accesses, axes = self.body.domain.accesses, (*self.parts.outer, *self.parts.columns)
+        reads = self._steady.reads(OF_OUTER)
+        own = [fid for fid in reads if accesses[fid].axes == axes and self.body.domain.is_contiguous(accesses[fid])]
+        first, count = replace(self._outer, name="next.outer"), "next.outers * columns"
+        starts = [f"T{fid} + {self.body.base(fid, [first], self._column.axes)}" for fid in own]
+        return tuple(
+            f"if (next.number == 0) fb::expect<fb::kWarpThreads>({start}, fb::thread_lane(), {count});"
+            for start in starts
         )
 
     def of_the_row(self) -> Lines:
@@ -163,22 +177,23 @@ class _Tiles:
             held.update(new)
             results = (*sums.results, *rows.epilogue(folded(body.task, along), at + 1)) if along else ()
             is_whole = self.heuristics.is_whole
+            place = "o{}[k]" if is_whole else "if (is_own) r{}[k * apart]"
             sweeps.append(
                 Sweep(
                     accumulators=sums.accumulators,
                     loads=tuple(f"if (count > 0) v{fid} = fb::load_shared<kVec>(r{fid});" for fid in new if is_whole),
                     stores=tuple(f"if (count > 0) fb::store_shared(r{fid}, o{fid});" for fid in stored if is_whole),
                     element=(
-                        *(f"v{fid}[k] = r{fid}[k * apart];" for fid in new if not is_whole),
+                        *(f"v{fid}[k] = r{fid}[(is_column ? k : 0) * apart];" for fid in new if not is_whole),
                         *self._steady.taken(body, targets),
                         *sweep.vector,
                         *sweep.element,
-                        *(
-                            f"{f'o{fid}[k]' if is_whole else f'r{fid}[k * apart]'} = {body.own_operand(fid)};"
-                            for fid in stored
-                        ),
+                        *(f"{place.format(fid)} = {body.own_operand(fid)};" for fid in stored),
                     ),
-                    accumulate=(*sums.accumulate, *(each.update("[k]") for each in foldings(body, down))),
+                    accumulate=tuple(
+                        line if is_whole else f"if (is_own) {line}"
+                        for line in (*sums.accumulate, *(each.update("[k]") for each in foldings(body, down)))
+                    ),
                     reduce=reduction_in_threads(accumulators(body, along)) if along else "",
                     results=results,
                 )

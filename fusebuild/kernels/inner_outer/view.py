@@ -316,6 +316,11 @@ class _Walk:
         return self.rows.global_load(fid)
 
     @property
+    def _has_several(self) -> bool:
+        """Whether a block works on several rows at once, which are short ones."""
+        return self.heuristics.at_once * self.heuristics.threads.rows > 1
+
+    @property
     def _is_staged(self) -> bool:
         return self.heuristics.stages > 1
 
@@ -416,6 +421,7 @@ class _Walk:
             ),
             steady=join(self._steady_sweep(lifetime, outer), self._packed(packed, outer)),
             resets=self._resets(own),
+            expected=self._expected(reads) if lifetime == OF_OUTER and self._is_aligned and self._has_several else (),
             reduce=self._reduce(own),
             stores=tuple(stores),
             element_stores=tuple(line for f in states for line in f.partial_stores(column, "[c][k]", "p")),
@@ -485,6 +491,16 @@ class _Walk:
         """Where the columns of tensor ``fid`` begin that are those of an outer index, or of all."""
         start = self.rows.body.base(fid, [outer], self.rows.column.axes)
         return f"T{fid}" if start == "0" else f"T{fid} + {start}"
+
+    def _expected(self, fids: Sequence[int]) -> Lines:
+        """The lines that ask for what the outer index after this one has of inputs ``fids``, if the block goes on
+        there. (H100, adaln's backward pass of 17216 samples of 1 x 640: 82 us without, 75 so.)"""
+        body, column = self.rows.body, self.rows.column
+        following = Group(name="outer + 1", axes=self.parts.outer, index="int64_t")
+        changing = [fid for fid in fids if not {*following.axes}.isdisjoint(body.domain.accesses[fid].axes)]
+        alone = [fid for fid in changing if not body.needs_coordinates([fid], following)]
+        start = {fid: f"T{fid} + {body.base(fid, [following], column.axes)}" for fid in alone}
+        return tuple(f"if (last < end) fb::expect<kThreadsPerRow>({start[fid]}, lane, columns);" for fid in alone)
 
     def _packed(self, fids: Sequence[int], outer: Group) -> Sweep:
         """The loads of inputs that stay packed."""

@@ -39,9 +39,3 @@ def is_whole(planner: Planner, parts: InnerOuterParts, blocks: Formula) -> Formu
     longest = product([("ceil_div", outers, blocks), rows])
     is_even: Formula = ("le", product([longest, blocks]), product([outers, total([rows, ROWS_OF_PARTS])]))
     return simplified(product([("gt", outers, 0), is_even]))
-
-
-def most_parts(blocks: Formula, outers: Formula) -> Formula:
-    """As partition.cuh has it where there are rows enough: blocks that have rows of one of ``outers`` indices, at
-    most."""
-    return total([("floor_div", blocks, ("max", outers, 1)), 2])

@@ -26,7 +26,10 @@ struct ShareOfAlike {
   int kinds;
 
   FUSEBUILD_DEVICE ShareOfAlike(int64_t rows, int64_t columns, int64_t walkers)
-      : rows(rows), columns(columns), walkers(walkers), kinds(places_of_rows<N>(columns)) {}
+      : rows(rows),
+        columns(columns),
+        walkers(walkers),
+        kinds(rows > walkers ? places_of_rows<N>(columns) : 1) {}
 
   FUSEBUILD_DEVICE int64_t parts() const { return walkers + kinds - 1; }
 
@@ -40,8 +43,8 @@ struct ShareOfAlike {
     const int64_t kind = number - walker, own = begin_of(kind);
     const int64_t from = begin(walker) > own ? begin(walker) : own;
     const int64_t to = begin(walker + 1) < begin_of(kind + 1) ? begin(walker + 1) : begin_of(kind + 1);
-    const int64_t first = first_of(kind);
-    return {first + (from - own) * kinds, first + (to - own) * kinds, shift_of<N>(first * columns)};
+    const int64_t before = first_of(kind) - own * kinds, first = before + from * kinds;
+    return {first, before + to * kinds, shift_of<N>(first * columns)};
   }
 
  private:

@@ -181,14 +181,14 @@ FUSEBUILD_DEVICE void for_each_vector(Index first, int held, const Visitor& visi
   }
 }
 
-// Calls visit(number) with `number`, from 1 to kMost, as a constant.
-template <int kMost, typename Visitor>
+// Calls visit(number) with `number`, from kLeast to kMost, as a constant.
+template <int kMost, int kLeast = 1, typename Visitor>
 FUSEBUILD_DEVICE void with_constant(int number, const Visitor& visit) {
-  if constexpr (kMost > 0) {
+  if constexpr (kMost >= kLeast) {
     if (number == kMost)
       visit(std::integral_constant<int, kMost>());
     else
-      with_constant<kMost - 1>(number, visit);
+      with_constant<kMost - 1, kLeast>(number, visit);
   }
 }
 

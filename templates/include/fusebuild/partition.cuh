@@ -33,7 +33,7 @@ struct Partition {
 
 // The partition among `most` blocks, or the first of them. Where blocks have whole indices, or equal parts of
 // one, there are fewer parts: so it is if the longest share has no more places than it would have if each
-// index had kRowsOfParts more.
+// index had kRowsOfParts more, or than the longest one of all blocks has.
 FUSEBUILD_DEVICE Partition partition(int64_t outers, int64_t depth, int64_t most) {
   const int64_t places = depth > 0 ? depth : 1, enough = outers * (places + kRowsOfParts);
   if (outers == 0) return {outers, depth, 0, 1, 0};
@@ -45,7 +45,8 @@ FUSEBUILD_DEVICE Partition partition(int64_t outers, int64_t depth, int64_t most
   const int64_t parts = most / outers;
   if (parts >= places) return {outers, depth, outers * places, 1, places};
   const int64_t longest = (places + parts - 1) / parts, used = outers * parts;
-  if (used == most || longest * most <= enough) return {outers, depth, used, 1, parts};
+  const bool is_short = longest * most <= enough || (longest - 1) * most < outers * places;
+  if (used == most || is_short) return {outers, depth, used, 1, parts};
   return {outers, depth, most, 1, parts + 2};
 }
 

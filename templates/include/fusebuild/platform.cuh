@@ -68,6 +68,11 @@ FUSEBUILD_DEVICE void let_next_kernel_start() {
 #endif
 }
 
+// Asks for the sector of 32 bytes at `address` to be in L2 when it is loaded.
+FUSEBUILD_DEVICE void expect_sector(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
 // --- Clusters (sm_90 and later)
 
 // The barrier of a cluster in two halves, for all threads of all its blocks; whole warps call each together.

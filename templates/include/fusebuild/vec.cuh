@@ -174,4 +174,12 @@ FUSEBUILD_DEVICE T shuffle_index(T value, int lane, int width = kWarpThreads) {
   return shuffle<Shuffle::kIndex>(value, lane, width);
 }
 
+// Asks for the `count` elements from `address` on to be in L2 when they are loaded, by `kThreads` threads.
+template <int kThreads, typename T>
+FUSEBUILD_DEVICE void expect(const T* address, int thread, int64_t count) {
+  constexpr int kSector = 32 / sizeof(T);
+  FUSEBUILD_UNROLL_BY(1)
+  for (int64_t i = thread * kSector; i < count; i += kThreads * kSector) expect_sector(address + i);
+}
+
 }  // namespace fusebuild

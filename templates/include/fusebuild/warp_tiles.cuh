@@ -34,10 +34,19 @@ struct WarpPieces {
     static_assert(1 << kShift == kWarpThreads, "as many doublings as make a warp");
     WarpPieces own = {outers, depth, columns, parts, 1, 1, 0, 0, 0};
     while (own.row_shift < kShift && kHeld << own.row_shift < columns) ++own.row_shift;
-    const int most_shift = kShift - own.row_shift;
-    while (own.team_shift < most_shift && depth >= 4 << own.team_shift) ++own.team_shift;
-    const int groups = 1 << most_shift, teams = groups >> own.team_shift;
-    if (parts == 1 && depth <= most_rows / teams) {
+    const int most_shift = kShift - own.row_shift, groups = 1 << most_shift;
+    // What an index adds up to takes as long as some of its rows: few groups share one, unless its rows are
+    // too many for a tile with those of all teams, or indices too few for the warps, or teams meet at banks.
+    const auto is_worth = [&](int team_bits) {
+      const bool meet = (depth & ((256 >> team_bits) - 1)) == 0 ||
+                        ((depth & 511) * columns & ((512 >> team_bits) - 1)) == 0;
+      return meet || depth > most_rows >> team_bits || outers >> team_bits < warps;
+    };
+    while (own.team_shift < most_shift && depth >= 4 << own.team_shift &&
+           is_worth(most_shift - own.team_shift))
+      ++own.team_shift;
+    const int teams = groups >> own.team_shift;
+    if (parts == 1 && depth <= most_rows >> (most_shift - own.team_shift)) {
       const int most = most_rows / (teams * depth), wanted = (outers + teams * warps - 1) / (teams * warps);
       own.piece_outers = teams * (wanted < 1 ? 1 : wanted < most ? wanted : most);
       own.tile_rows = own.piece_outers * depth;
@@ -45,7 +54,7 @@ struct WarpPieces {
     }
     // Whole turns of a warp, in tiles of the same length.
     own.team_shift = most_shift;
-    const int fit = most_rows / groups, step = parts * groups;
+    const int fit = most_rows >> most_shift, step = parts * groups;
     const int turns = depth / step + (depth % step != 0);
     own.tiles = (turns + fit - 1) / fit;
     own.tile_rows = (turns + own.tiles - 1) / own.tiles * groups;

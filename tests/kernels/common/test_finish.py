@@ -9,6 +9,7 @@ from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics, FinishPart
 from fusebuild.kernels.common.spec import LaunchSpec, reductions
+from fusebuild.kernels.common.specialization import taken_variant
 from fusebuild.kernels.inner_outer import FAMILY as INNER_OUTER
 from fusebuild.kernels.reduction import FAMILY as REDUCTION
 from fusebuild.passes import run_passes
@@ -20,6 +21,7 @@ from support.small_recipes import whole
 SM_90 = TARGETS["sm_90"]
 SHIPPED = ROOT / "recipes"
 ADALN = run_passes(load_recipe(SHIPPED / "adaln_backward.yaml").fusion).whole()
+LAYERNORM = run_passes(load_recipe(SHIPPED / "layernorm_backward.yaml").fusion).whole()
 COLUMN_SUM = whole({"x": "bfloat16[M, N]"}, "y = sum(x, dims=[0])", {"y": "float"})
 FULL_SUM = whole({"x": "float[M, N]"}, "y = sum(x)", {"y": "float"})
 
@@ -94,6 +96,20 @@ def test_all_partial_results_of_a_thread_are_on_their_way_at_once(
     assert (own, evaluate(launch.grid[0], sizes)) == (width, blocks)
     assert (part.block_x, part.ahead, launch.block) == (0, 20, (256, 1, 1))
     assert part.ahead * (launch.block[0] // own) >= splits
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "width"), [(2560, 8064, 24), (1280, 10368, 48), (17, 7303, 48), (10**6, 256, 8), (9, 1024, 8)]
+)
+def test_a_block_has_fewer_columns_where_its_threads_could_not_load_all_at_once(
+    rows: int, columns: int, width: int
+) -> None:
+    """Rows of 10368 are those of 66 clusters, 5 threads for each column of which load 14 partial results."""
+    sizes = {"M": rows, "N": columns, MULTIPROCESSORS: 132}
+    found = [*INNER_OUTER.schedule(LAYERNORM, SM_90, {})]
+    launch = taken_variant(found, LAYERNORM.fusion, {"M": rows, "N": columns}).launches[-1]
+    given = {each.name: each.arg for each in launch.kernel.parameters if isinstance(each.arg, FormulaArg)}
+    assert evaluate(as_formula(given["block_width"].formula), sizes) == width
 
 
 def test_one_block_finishes_a_full_reduction() -> None:

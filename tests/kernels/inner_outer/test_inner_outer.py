@@ -239,11 +239,27 @@ class TestLaunches:
         left = evaluate(as_formula(parts.arg.formula), sizes)
         assert left == blocks(own.launches[0], M=10_000, N=columns) + kinds - 1
 
+    def test_odd_rows_of_which_each_block_has_one_leave_one_part_each(self) -> None:
+        own = chosen(NORM, M=17, N=2931)
+        (parts,) = (each for each in own.launches[1].kernel.parameters if each.name == "splits")
+        assert isinstance(parts.arg, FormulaArg)
+        assert evaluate(as_formula(parts.arg.formula), {"M": 17, "N": 2931, MULTIPROCESSORS: 132}) == 17
+
+    @pytest.mark.parametrize(
+        ("rows", "columns", "expected"),
+        [(66, 8000, "staged2_16384"), (67, 8000, "registers8192"), (9, 4096, "registers4096"),
+         (9, 4104, "staged2_16384"), (66, 8001, "shifted16384"), (67, 8001, "shifted8192"), (9, 4001, "shifted4096")],
+    )  # fmt: skip
+    def test_few_rows_are_shared_by_clusters_where_rows_twice_as_long_are(
+        self, rows: int, columns: int, expected: str
+    ) -> None:
+        assert chosen(NORM, M=rows, N=columns).name == f"{expected}_vec8_int32"
+
     @settings(max_examples=200)
     @given(rows=st.integers(0, 2**24), columns=st.integers(1, 2**17), own=st.sampled_from([8, 1024, 5120, 100_000]))
     def test_what_the_first_case_is_decides_nothing(self, rows: int, columns: int, own: int) -> None:
         """Whole vectors are never left to the variant that has no guard, and their rows fit the blocks that take
-        them with at most as many places to spare, from the shortest rung on."""
+        them with at most as many places to spare, from the shortest rung on, three times as many where rows are few."""
         columns = -(-columns // 8) * 8
         taken = taken_variant(norm_variants(own), NORM.fusion, {"M": rows, "N": columns})
         if columns <= 128 and rows > 0:
@@ -253,7 +269,7 @@ class TestLaunches:
         held = chosen.cluster * chosen.columns(8)
         assert chosen.storage == "registers"
         assert columns <= held
-        assert held in (RUNGS[1], RUNGS[-1]) or held < 2 * columns + 8
+        assert held in (RUNGS[1], RUNGS[-1]) or held < (2 if rows > SM_90.multiprocessors // 2 else 4) * columns + 8
 
     def test_rows_that_are_whole_vectors_need_no_kernels_for_odd_ones(self) -> None:
         task = whole(PAIR, BACKWARD, {"y": "bfloat16", "dw": "float"}, extents="N: {multiple_of: 8}")
@@ -408,6 +424,15 @@ class TestLaunches:
         sizes = {"M": 32768, MULTIPROCESSORS: 132}
         for columns, owned in ((64, 8 * 64), (4096, 16384), (131072, 131072)):
             assert evaluate(scratch[0], {**sizes, "N": columns}) == 4 * (132 * owned + 7 * columns)
+
+    def test_rows_of_the_next_outer_index_are_on_their_way_whatever_a_block_does_at_once(self) -> None:
+        planned = plan_recipe(read_recipes([ADALN])[0], [SM_90])
+        texts = [kernel.source for kernel in planned.kernels["sm_90"].values() if "kThreadsPerRow = " in kernel.source]
+        several = [text for text in texts if "kRows = 2;" in text]
+        assert several
+        for text in several:
+            assert "const int64_t following = are_left ? top + kRows * stride : last;" in text
+            assert "if (last < end) fb::expect<kThreadsPerRow>(T2 + (outer + 1) * n2, lane, columns);" in text
 
     def test_the_finish_counts_partial_results_in_64_bits(self) -> None:
         """They may be more than 2**31: as many as there are outer indices, times the splits."""

@@ -63,6 +63,7 @@ def test_rows_of_one_thread_are_walked_in_straight_lines_where_they_may_be_odd()
     for task in (NORM, SAMPLES):
         whole_vectors, odd = (render(each.launches[0].kernel, origin).text for each in tiled(task))
         assert "if (threads == 1) {  // straight lines for each length" in odd
+        assert "fb::with_constant<kVec, kVec / 2 + 1>(most, " in odd
         assert "straight" not in whole_vectors
 
 

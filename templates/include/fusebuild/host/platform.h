@@ -69,6 +69,7 @@ FUSEBUILD_DEVICE void sync_warp() { host::current_block->sync_warp(); }
 // Kernels run one after the other.
 FUSEBUILD_DEVICE void wait_for_previous_kernel() {}
 FUSEBUILD_DEVICE void let_next_kernel_start() {}
+FUSEBUILD_DEVICE void expect_sector(const void*) {}
 
 FUSEBUILD_DEVICE void arrive_cluster() { host::current_block->arrive_cluster(); }
 FUSEBUILD_DEVICE void arrive_cluster_early() { host::current_block->arrive_cluster(); }

@@ -26,7 +26,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 1;  // vectors of a row that a thread owns
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_958ee06f9604659e(
+inner_outer_persistent_e32c341f410aef26(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
@@ -65,6 +65,7 @@ inner_outer_persistent_958ee06f9604659e(
   float c5[kRows], q5[kRows]{};
   fb::Packed<__nv_bfloat16, kVec> c3[kRows][kChunks], q3[kRows][kChunks]{};
   fb::Packed<__nv_bfloat16, kVec> c6[kRows][kChunks], q6[kRows][kChunks]{};
+  const int64_t after = depth > 0 ? end : begin;  // the block's last row
 
   for (int64_t outer = begin / share.places(); begin < end && outer < outers; ++outer) {
     const int64_t place = outer * share.places();  // of its first row
@@ -73,20 +74,22 @@ inner_outer_persistent_958ee06f9604659e(
     const int64_t last = place + depth < end ? place + depth : end;
     const int64_t part = block - share.first_block(outer);
     const bool is_first = place == begin;  // of the whole outer indices of the block
+    if (first == begin) {
 
-    // The first rows.
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kRows; ++u) {
-      const int64_t next = first + u * stride;
-      if (next >= last) break;
-      q4[u] = T4[next];
-      q5[u] = T5[next];
+      // The first rows.
       FUSEBUILD_UNROLL
-      for (int c = 0; c < kChunks; ++c) {
-        const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
-        if (col >= columns) break;
-        q3[u][c] = fb::load_packed<kVec>(T3 + next * n2 + col);
-        q6[u][c] = fb::load_packed<kVec>(T6 + next * n2 + col);
+      for (int u = 0; u < kRows; ++u) {
+        const int64_t next = first + u * stride;
+        if (next >= last) break;
+        q4[u] = T4[next];
+        q5[u] = T5[next];
+        FUSEBUILD_UNROLL
+        for (int c = 0; c < kChunks; ++c) {
+          const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+          if (col >= columns) break;
+          q3[u][c] = fb::load_packed<kVec>(T3 + next * n2 + col);
+          q6[u][c] = fb::load_packed<kVec>(T6 + next * n2 + col);
+        }
       }
     }
     float* p18 = P18 + (part * n0 + outer) * n2;
@@ -120,6 +123,7 @@ inner_outer_persistent_958ee06f9604659e(
         }
       }
     }
+    if (last < end) fb::expect<kThreadsPerRow>(T2 + (outer + 1) * n2, lane, columns);
 
     for (int64_t top = first; top < last; top += kRows * stride) {
       FUSEBUILD_UNROLL
@@ -134,10 +138,13 @@ inner_outer_persistent_958ee06f9604659e(
       }
 
       // The next rows: in flight while those at hand are worked on.
+      const bool are_left = top + kRows * stride < last;  // of this outer index
+      const int64_t following = are_left ? top + kRows * stride : last;
+      const int64_t until = are_left ? last : last + depth < after ? last + depth : after;
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
-        const int64_t next = top + kRows * stride + u * stride;
-        if (next >= last) break;
+        const int64_t next = following + u * stride;
+        if (next >= until) break;
         q4[u] = T4[next];
         q5[u] = T5[next];
         FUSEBUILD_UNROLL
@@ -283,4 +290,4 @@ inner_outer_persistent_958ee06f9604659e(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_958ee06f9604659e)
+FUSEBUILD_ENTRY(inner_outer_persistent_e32c341f410aef26)

@@ -4,235 +4,309 @@
 //   across=[0] scaled=[[22, 18, 15], [24, 19, 15]] outer=[0] depth=[1] is_last=False) source=(reductions=[10, 11]
 //   kept=[0, 2] partials=6 results=458752 across=[] scaled=[] outer=[0] depth=[1] is_last=False) suffix=)]
 // launch: segment 0, registers256_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4),
-//   gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
-//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
-//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
-//   (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 256
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1,
+//   (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(4*gpu.multiprocessors, max(1, (B*S) //
+//   16, min(ceil_div(B*S, 4), gpu.multiprocessors))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D,
+//   max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(4*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))) // max(B,
+//   1)) + 2, 6)))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16),
+//   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 256
 // launch: segment 0, registers512_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
-//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
-//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
-//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
-//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 512
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(8*gpu.multiprocessors, max(1,
+//   (B*S) // 4, min(B*S, gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1,
+//   D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 6)))),
+//   128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y,
+//   16), aligned(x, 16), aligned(grad_x, 16), D <= 512
 // launch: segment 0, registers1024_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
-//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
-//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
-//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
-//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 1024
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1,
+//   (B*S) // 4, min(B*S, gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1,
+//   D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 6)))),
+//   128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y,
+//   16), aligned(x, 16), aligned(grad_x, 16), D <= 1024
 // launch: segment 0, registers2048_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
-//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
-//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
-//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
-//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 2048
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1,
+//   (B*S) // 4, min(B*S, gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1,
+//   D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 6)))),
+//   128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y,
+//   16), aligned(x, 16), aligned(grad_x, 16), D <= 2048
 // launch: segment 0, registers4096_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
-//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
-//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
-//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
-//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 4096
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1,
+//   (B*S) // 4, min(B*S, gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1,
+//   D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 6)))),
+//   128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y,
+//   16), aligned(x, 16), aligned(grad_x, 16), D <= 4096
 // launch: segment 0, registers6144_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
-//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
-//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
-//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
-//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 6144
-// launch: segment 0, registers8192_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
-//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
-//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
-//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
-//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 8192
-// launch: segment 0, staged2_16384_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, gpu.multiprocessors // 2), max(1, (B*S) // 4, min(B*S, max(1,
-//   gpu.multiprocessors // 2)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
-//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
-//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
-//   (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 16384
-// launch: segment 0, staged4_32768_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, ((10*gpu.multiprocessors) // 11) // 4), max(1, (B*S) // 4, min(B*S,
-//   max(1, ((10*gpu.multiprocessors) // 11) // 4)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
-//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
-//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
-//   (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 32768
-// launch: segment 0, staged8_65536_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S,
-//   max(1, ((10*gpu.multiprocessors) // 11) // 8)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
-//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
-//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
-//   (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 65536
-// launch: segment 0, striped512_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1, S)*argument
-//   13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before; given
-//   weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4),
-//   gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
-//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
-//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
-//   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 512
-// launch: segment 0, striped1280_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
-//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
-//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
-//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 1280
-// launch: segment 0, striped2560_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
-//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
-//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
-//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 2560
-// launch: segment 0, striped5120_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))),
-//   max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
-//   B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
-//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 5120
-// launch: segment 0, striped10240_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, (2*gpu.multiprocessors) // 2), max(1, (B*S) // 4, min(B*S, max(1,
-//   gpu.multiprocessors // 2)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
-//   (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
-//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
-//   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 10240
-// launch: segment 0, striped20480_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, (2*((10*gpu.multiprocessors) // 11)) // 4), max(1, (B*S) // 4,
-//   min(B*S, max(1, ((10*gpu.multiprocessors) // 11) // 4)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
-//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
-//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
-//   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 20480
-// launch: segment 0, striped40960_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, (2*((10*gpu.multiprocessors) // 11)) // 8), max(1, (B*S) // 4,
-//   min(B*S, max(1, ((10*gpu.multiprocessors) // 11) // 8)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
-//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
-//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
-//   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 40960
-// launch: segment 0, striped131072_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
-//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, argument 14), 1, 1; block 512, 1, 1; overlaps the one before;
-//   given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
-//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S,
-//   max(1, ((10*gpu.multiprocessors) // 11) // 8)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
-//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
-//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)); if D < 2146435072,
-//   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 131072
-// launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, argument 14), 1, 1; block 512, 1, 1;
-//   overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
 //   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1,
 //   (B*S) // 4, min(B*S, gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1,
-//   D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
-//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B))), 128))
+//   D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 6)))),
+//   128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y,
+//   16), aligned(x, 16), aligned(grad_x, 16), B*S > 33, D <= 6144
+// launch: segment 0, registers8192_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1,
+//   (B*S) // 4, min(B*S, gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1,
+//   D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 6)))),
+//   128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y,
+//   16), aligned(x, 16), aligned(grad_x, 16), B*S > 66, D <= 8192
+// launch: segment 0, staged2_16384_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, gpu.multiprocessors //
+//   2), max(1, (B*S) // 4, min(B*S, max(1, gpu.multiprocessors // 2)))), max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(max(1,
+//   gpu.multiprocessors // 2), max(1, (B*S) // 4, min(B*S, max(1, gpu.multiprocessors // 2)))) // max(B, 1)) + 2,
+//   6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(max(1, gpu.multiprocessors // 2), max(1, (B*S) // 4,
+//   min(B*S, max(1, gpu.multiprocessors // 2)))) // max(B, 1)) + 2, 6)))), 128)); if D < 2146435072, (D % 8) == 0,
+//   aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x,
+//   16), D <= 16384
+// launch: segment 0, staged4_32768_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, ((10*gpu.multiprocessors)
+//   // 11) // 4), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) // 4)))), max(1, min(D,
+//   max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(max(1, ((10*gpu.multiprocessors) // 11) // 4), max(1, (B*S) // 4, min(B*S, max(1,
+//   ((10*gpu.multiprocessors) // 11) // 4)))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(max(1,
+//   ((10*gpu.multiprocessors) // 11) // 4), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) //
+//   4)))) // max(B, 1)) + 2, 6)))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 32768
+// launch: segment 0, staged8_65536_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, ((10*gpu.multiprocessors)
+//   // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) // 8)))), max(1, min(D,
+//   max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1,
+//   ((10*gpu.multiprocessors) // 11) // 8)))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(max(1,
+//   ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) //
+//   8)))) // max(B, 1)) + 2, 6)))), 128)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 65536
+// launch: segment 0, striped512_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1, S)*argument
+//   13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D
+//   // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))), 1, 1; block
+//   512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot
+//   0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1,
+//   (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(4*gpu.multiprocessors, max(1, (B*S) //
+//   16, min(ceil_div(B*S, 4), gpu.multiprocessors))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D,
+//   max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(4*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))) // max(B,
+//   1)) + 2, 6)))), 128)); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 512
+// launch: segment 0, striped1280_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(8*gpu.multiprocessors, max(1,
+//   (B*S) // 4, min(B*S, gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1,
+//   D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 6)))),
+//   128)); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 1280
+// launch: segment 0, striped2560_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1,
+//   (B*S) // 4, min(B*S, gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1,
+//   D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 6)))),
+//   128)); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 2560
+// launch: segment 0, striped5120_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1,
+//   (B*S) // 4, min(B*S, gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1,
+//   D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 6)))),
+//   128)); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), B*S > 66, D <= 5120
+// launch: segment 0, striped10240_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, (2*gpu.multiprocessors)
+//   // 2), max(1, (B*S) // 4, min(B*S, max(1, gpu.multiprocessors // 2)))), max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(max(1,
+//   (2*gpu.multiprocessors) // 2), max(1, (B*S) // 4, min(B*S, max(1, gpu.multiprocessors // 2)))) // max(B, 1)) + 2,
+//   6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D //
+//   (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(max(1, (2*gpu.multiprocessors) // 2), max(1, (B*S) // 4,
+//   min(B*S, max(1, gpu.multiprocessors // 2)))) // max(B, 1)) + 2, 6)))), 128)); if D < 2146435072, aligned(grad_y,
+//   16), aligned(x, 16), aligned(grad_x, 16), D <= 10240
+// launch: segment 0, striped20480_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(max(1,
+//   (2*((10*gpu.multiprocessors) // 11)) // 4), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) //
+//   4)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 //
+//   max(1, B*ceil_div((min(max(1, (2*((10*gpu.multiprocessors) // 11)) // 4), max(1, (B*S) // 4, min(B*S, max(1,
+//   ((10*gpu.multiprocessors) // 11) // 4)))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(max(1,
+//   (2*((10*gpu.multiprocessors) // 11)) // 4), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) //
+//   4)))) // max(B, 1)) + 2, 6)))), 128)); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16),
+//   D <= 20480
+// launch: segment 0, striped40960_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(max(1,
+//   (2*((10*gpu.multiprocessors) // 11)) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) //
+//   8)))), max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 //
+//   max(1, B*ceil_div((min(max(1, (2*((10*gpu.multiprocessors) // 11)) // 8), max(1, (B*S) // 4, min(B*S, max(1,
+//   ((10*gpu.multiprocessors) // 11) // 8)))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(max(1,
+//   (2*((10*gpu.multiprocessors) // 11)) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) //
+//   8)))) // max(B, 1)) + 2, 6)))), 128)); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16),
+//   D <= 40960
+// launch: segment 0, striped131072_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
+//   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors),
+//   min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 6)))), 128))),
+//   1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D, min(max(1, ((10*gpu.multiprocessors)
+//   // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) // 8)))), max(1, min(D,
+//   max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1,
+//   ((10*gpu.multiprocessors) // 11) // 8)))) // max(B, 1)) + 2, 6)))), 128)), 512 // max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((min(max(1,
+//   ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) //
+//   8)))) // max(B, 1)) + 2, 6)))), 128)); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16),
+//   D <= 131072
+// launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1, B*ceil_div((argument 13 //
+//   max(B, 1)) + 2, 6)))), 128))), 1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale,
+//   grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
+//   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, B, S, D,
+//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), max(1, min(D, max(8*ceil_div(D,
+//   16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)), 512 // max(1,
+//   B*ceil_div((min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 6)))),
+//   128)), 512 // max(1, min(D, max(8*ceil_div(D, 16*gpu.multiprocessors), min(8*max(1, D // (8*gpu.multiprocessors)),
+//   512 // max(1, B*ceil_div((min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1))
+//   + 2, 6)))), 128))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;

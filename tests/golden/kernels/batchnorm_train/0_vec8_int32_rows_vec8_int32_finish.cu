@@ -3,21 +3,22 @@
 // schedule: threads=256 parts=[(block_x=0 ahead=8 group=(reductions=[1] kept=[1] partials=0 results=0 across=[]
 //   scaled=[] outer=[] depth=[] is_last=True) suffix=)]
 // launch: segment 0, small_scalar_int64_few_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
-//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -34,23 +35,30 @@
 //   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
 //   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C <= 262144, R*C <= 270336
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C <= 262144, R*C <= 270336
 // launch: segment 0, vec8_int32_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
-//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
-//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
-//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -69,25 +77,35 @@
 //   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
 //   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, (C % 8)
-//   == 0, aligned(x, 16), aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16),
-//   aligned(new_mean, 16), aligned(new_var, 16), R < 1073741824, aligned(weight, 16), aligned(bias, 16), aligned(y, 16)
+//   3*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
+//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
+//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 2146435072, (C % 8) == 0, aligned(x, 16),
+//   aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16), aligned(new_mean, 16),
+//   aligned(new_var, 16), R < 1073741824, aligned(weight, 16), aligned(bias, 16), aligned(y, 16)
 // launch: segment 0, vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8
-//   - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps
-//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
-//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -106,25 +124,35 @@
 //   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
 //   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, (C % 8)
-//   == 0, aligned(x, 16), aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16),
-//   aligned(new_mean, 16), aligned(new_var, 16), R < 1073741824, aligned(y, 16)
+//   3*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
+//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
+//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 2146435072, (C % 8) == 0, aligned(x, 16),
+//   aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16), aligned(new_mean, 16),
+//   aligned(new_var, 16), R < 1073741824, aligned(y, 16)
 // launch: segment 0, vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
-//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
-//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
-//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -143,25 +171,35 @@
 //   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
 //   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, (C % 8)
-//   == 0, aligned(x, 16), aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16),
-//   aligned(new_mean, 16), aligned(new_var, 16), R < 1073741824
+//   3*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
+//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
+//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 2146435072, (C % 8) == 0, aligned(x, 16),
+//   aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16), aligned(new_mean, 16),
+//   aligned(new_var, 16), R < 1073741824
 // launch: segment 0, single_scalar_int64_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
-//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -178,24 +216,31 @@
 //   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
 //   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C <= 8388608, R*C < 2146435072, (C % 8) == 0, aligned(x, 16),
-//   aligned(weight, 16), aligned(bias, 16), aligned(mean, 16), aligned(rstd, 16), aligned(y, 16)
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C <= 8388608, R*C < 2146435072, (C % 8) == 0, aligned(x,
+//   16), aligned(weight, 16), aligned(bias, 16), aligned(mean, 16), aligned(rstd, 16), aligned(y, 16)
 // launch: segment 0, single_scalar_int64_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
-//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -212,24 +257,31 @@
 //   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
 //   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C <= 8388608, R*C < 2146435072, aligned(x, 16), aligned(y,
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C <= 8388608, R*C < 2146435072, aligned(x, 16), aligned(y,
 //   16)
 // launch: segment 0, single_scalar_int64_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
-//   (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps
-//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
-//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -246,23 +298,30 @@
 //   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
 //   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C <= 8388608
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C <= 8388608
 // launch: segment 0, folded_vec8_int32_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
-//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -277,25 +336,30 @@
 //   8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) >
 //   3*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R <
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C,
+//   64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(ceil_div(R*C, 8192*max(1,
+//   ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) >
+//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R <
 //   1073741824, R*C < 2146435072, (C % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(mean, 16),
 //   aligned(rstd, 16), aligned(y, 16)
 // launch: segment 0, folded_vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
-//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -310,24 +374,29 @@
 //   8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) >
 //   3*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R <
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C,
+//   64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(ceil_div(R*C, 8192*max(1,
+//   ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) >
+//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R <
 //   1073741824, R*C < 2146435072, aligned(y, 16)
 // launch: segment 0, folded_vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
-//   (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps
-//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
-//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -342,24 +411,29 @@
 //   8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) >
 //   3*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R <
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C,
+//   64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(ceil_div(R*C, 8192*max(1,
+//   ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) >
+//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R <
 //   1073741824
 // launch: segment 0, realigned_vec8_int32_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
-//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -378,25 +452,34 @@
 //   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
 //   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072,
-//   aligned(x, 16), R < 1073741824, (C % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(mean, 16),
-//   aligned(rstd, 16), aligned(y, 16)
+//   3*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
+//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
+//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 2146435072, aligned(x, 16), R < 1073741824, (C % 8) ==
+//   0, aligned(weight, 16), aligned(bias, 16), aligned(mean, 16), aligned(rstd, 16), aligned(y, 16)
 // launch: segment 0, realigned_vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
-//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -415,24 +498,34 @@
 //   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
 //   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072,
-//   aligned(x, 16), R < 1073741824, aligned(y, 16)
+//   3*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
+//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
+//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 2146435072, aligned(x, 16), R < 1073741824, aligned(y,
+//   16)
 // launch: segment 0, realigned_vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
-//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -451,24 +544,33 @@
 //   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
 //   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072,
-//   aligned(x, 16), R < 1073741824
+//   3*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
+//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
+//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 2146435072, aligned(x, 16), R < 1073741824
 // launch: segment 0, scalar_int64_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8
-//   - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps
-//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
-//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -485,24 +587,31 @@
 //   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
 //   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, (C % 8) == 0, aligned(x, 16), aligned(weight,
-//   16), aligned(bias, 16), aligned(mean, 16), aligned(rstd, 16), aligned(y, 16)
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 2146435072, (C % 8) == 0, aligned(x, 16),
+//   aligned(weight, 16), aligned(bias, 16), aligned(mean, 16), aligned(rstd, 16), aligned(y, 16)
 // launch: segment 0, scalar_int64_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
-//   (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps
-//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
-//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -519,23 +628,30 @@
 //   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
 //   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, aligned(x, 16), aligned(y, 16)
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 2146435072, aligned(x, 16), aligned(y, 16)
 // launch: segment 0, scalar_int64_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
-//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
-//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
-//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -552,7 +668,13 @@
 //   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
 //   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256))
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))) > 256, C < 8)))), 256))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;

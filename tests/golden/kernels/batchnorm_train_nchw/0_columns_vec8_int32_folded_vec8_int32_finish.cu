@@ -3,14 +3,15 @@
 // schedule: threads=256 parts=[(block_x=0 ahead=8 group=(reductions=[1] kept=[1] partials=0 results=0 across=[]
 //   scaled=[] outer=[] depth=[] is_last=True) suffix=)]
 // launch: segment 0, columns_vec8_int32_vec8_int32 2 of 3 on sm_90: grid ceil_div(C, max(1, min(C, (8 - 6*max(argument
-//   12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the one before;
-//   given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024,
-//   ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 //
-//   max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
-//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 //
+//   max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))), 256))), 1, 1; block 256, 1, 1;
+//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1,
+//   min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <=
+//   384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14)
+//   // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
@@ -33,25 +34,35 @@
 //   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
 //   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 8, N >= HW,
-//   C*HW >= 64, N*HW < 1073741824, (HW % 8) == 0, aligned(y, 16)
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1,
+//   N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8),
+//   32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256)
+//   > 3*gpu.multiprocessors)))), 8))) // (8 - 6*max(HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors)))) > 256, C < 8)))),
+//   256)); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 8, N >= HW, C*HW >= 64, N*HW < 1073741824, (HW % 8)
+//   == 0, aligned(y, 16)
 // launch: segment 0, columns_vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid ceil_div(C, max(1, min(C, (8 -
-//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
-//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N >
-//   1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32,
-//   3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C,
-//   8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
+//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW,
+//   8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14)
+//   // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1,
+//   C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
-//   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
-//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
-//   256) > 3*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors)
-//   // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
-//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW
-//   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
 //   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
@@ -66,25 +77,35 @@
 //   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
 //   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 8, N >= HW,
-//   C*HW >= 64, N*HW < 1073741824, aligned(y, 16), N >= 16
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1,
+//   N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8),
+//   32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256)
+//   > 3*gpu.multiprocessors)))), 8))) // (8 - 6*max(HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors)))) > 256, C < 8)))),
+//   256)); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 8, N >= HW, C*HW >= 64, N*HW < 1073741824, aligned(y,
+//   16), N >= 16
 // launch: segment 0, columns_vec8_int32_shifted_vec8_int32 2 of 3 on sm_90: grid ceil_div(C, max(1, min(C, (8 -
-//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
-//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N >
-//   1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32,
-//   3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C,
-//   8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
+//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW,
+//   8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14)
+//   // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1,
+//   C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
-//   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
-//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
-//   256) > 3*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors)
-//   // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
-//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW
-//   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
 //   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
@@ -99,25 +120,35 @@
 //   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
 //   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 8, N >= HW,
-//   C*HW >= 64, N*HW < 1073741824, aligned(y, 16)
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1,
+//   N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8),
+//   32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256)
+//   > 3*gpu.multiprocessors)))), 8))) // (8 - 6*max(HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors)))) > 256, C < 8)))),
+//   256)); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 8, N >= HW, C*HW >= 64, N*HW < 1073741824, aligned(y,
+//   16)
 // launch: segment 0, columns_vec8_int32_scalar_int64 2 of 3 on sm_90: grid ceil_div(C, max(1, min(C, (8 -
-//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
-//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N >
-//   1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32,
-//   3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C,
-//   8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
+//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW,
+//   8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14)
+//   // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1,
+//   C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
-//   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
-//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
-//   256) > 3*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors)
-//   // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
-//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW
-//   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
 //   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
@@ -132,25 +163,34 @@
 //   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
 //   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 8, N >= HW,
-//   C*HW >= 64, N*HW < 1073741824
+//   8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1,
+//   N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8),
+//   32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256)
+//   > 3*gpu.multiprocessors)))), 8))) // (8 - 6*max(HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors)))) > 256, C < 8)))),
+//   256)); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 8, N >= HW, C*HW >= 64, N*HW < 1073741824
 // launch: segment 0, vec8_int32_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
-//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
-//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N >
-//   1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32,
-//   3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C,
-//   8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
+//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW,
+//   8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14)
+//   // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1,
+//   C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
-//   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
-//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
-//   256) > 3*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors)
-//   // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
-//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW
-//   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
 //   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
@@ -160,26 +200,31 @@
 //   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   N*HW, C, max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
 //   8*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*max(1, C //
-//   (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16), N*HW < 1073741824,
-//   aligned(y, 16)
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C //
+//   (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((N*HW >
+//   24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))), 8))) // (8
+//   - 6*max(max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16), N*HW <
+//   1073741824, aligned(y, 16)
 // launch: segment 0, vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
-//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
-//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N >
-//   1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32,
-//   3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C,
-//   8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
+//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW,
+//   8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14)
+//   // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1,
+//   C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
-//   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
-//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
-//   256) > 3*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors)
-//   // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
-//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW
-//   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
 //   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
@@ -189,25 +234,31 @@
 //   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   N*HW, C, max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
 //   8*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*max(1, C //
-//   (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16), N*HW < 1073741824
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C //
+//   (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((N*HW >
+//   24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))), 8))) // (8
+//   - 6*max(max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16), N*HW <
+//   1073741824
 // launch: segment 0, pieces_vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
-//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1,
-//   min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <=
-//   384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) //
-//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14)
-//   // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
+//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW,
+//   8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14)
+//   // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1,
+//   C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
-//   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
-//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
-//   256) > 3*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors)
-//   // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
-//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW
-//   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
 //   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
@@ -218,25 +269,31 @@
 //   N*HW, C, max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
 //   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1,
 //   min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C),
-//   4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if N*C*HW <
-//   2146435072, 8*N*((HW + 14) // 8) < 1073741824, aligned(x, 16), N*HW < 1073741824, aligned(y, 16), N >= 16
+//   4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
+//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))), 8))) // (8 -
+//   6*max(max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors)
+//   // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if N*C*HW < 2146435072, 8*N*((HW + 14) //
+//   8) < 1073741824, aligned(x, 16), N*HW < 1073741824, aligned(y, 16), N >= 16
 // launch: segment 0, pieces_vec8_int32_shifted_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
-//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1,
-//   min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <=
-//   384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) //
-//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14)
-//   // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
+//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW,
+//   8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14)
+//   // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1,
+//   C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
-//   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
-//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
-//   256) > 3*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors)
-//   // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
-//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW
-//   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
 //   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
@@ -247,25 +304,31 @@
 //   N*HW, C, max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
 //   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1,
 //   min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C),
-//   4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if N*C*HW <
-//   2146435072, 8*N*((HW + 14) // 8) < 1073741824, aligned(x, 16), N*HW < 1073741824, aligned(y, 16)
+//   4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
+//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))), 8))) // (8 -
+//   6*max(max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors)
+//   // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if N*C*HW < 2146435072, 8*N*((HW + 14) //
+//   8) < 1073741824, aligned(x, 16), N*HW < 1073741824, aligned(y, 16)
 // launch: segment 0, pieces_vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
-//   (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps
-//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N
-//   > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32,
-//   3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C,
-//   8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
+//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW,
+//   8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14)
+//   // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1,
+//   C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
-//   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
-//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
-//   256) > 3*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors)
-//   // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
-//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW
-//   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
 //   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
@@ -276,25 +339,31 @@
 //   N*HW, C, max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
 //   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1,
 //   min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C),
-//   4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if N*C*HW <
-//   2146435072, 8*N*((HW + 14) // 8) < 1073741824, aligned(x, 16), N*HW < 1073741824
+//   4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
+//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))), 8))) // (8 -
+//   6*max(max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors)
+//   // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if N*C*HW < 2146435072, 8*N*((HW + 14) //
+//   8) < 1073741824, aligned(x, 16), N*HW < 1073741824
 // launch: segment 0, scalar_int64_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
-//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
-//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N >
-//   1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32,
-//   3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C,
-//   8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
+//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW,
+//   8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14)
+//   // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1,
+//   C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
-//   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
-//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
-//   256) > 3*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors)
-//   // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
-//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW
-//   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
 //   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
@@ -304,25 +373,31 @@
 //   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   N*HW, C, max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
 //   8*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*max(1, C //
-//   (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16), aligned(y, 16)
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C //
+//   (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((N*HW >
+//   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))), 8))) // (8
+//   - 6*max(max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16),
+//   aligned(y, 16)
 // launch: segment 0, scalar_int64_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
-//   (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps
-//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N
-//   > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32,
-//   3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C,
-//   8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
+//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW,
+//   8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14)
+//   // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1,
+//   C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
-//   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
-//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
-//   256) > 3*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors)
-//   // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
-//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW
-//   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
 //   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
@@ -332,25 +407,30 @@
 //   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   N*HW, C, max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
 //   8*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*max(1, C //
-//   (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072, aligned(x, 16), aligned(y, 16), N >= 16
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C //
+//   (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((N*HW >
+//   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))), 8))) // (8
+//   - 6*max(max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if N*C*HW < 2146435072, aligned(x, 16), aligned(y, 16), N >= 16
 // launch: segment 0, scalar_int64_shifted_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
-//   (8 - 6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps
-//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N
-//   > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32,
-//   3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C,
-//   8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
+//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW,
+//   8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14)
+//   // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1,
+//   C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
-//   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
-//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
-//   256) > 3*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors)
-//   // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
-//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW
-//   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
 //   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
@@ -360,25 +440,30 @@
 //   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   N*HW, C, max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
 //   8*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*max(1, C //
-//   (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072, aligned(x, 16), aligned(y, 16)
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C //
+//   (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((N*HW >
+//   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))), 8))) // (8
+//   - 6*max(max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if N*C*HW < 2146435072, aligned(x, 16), aligned(y, 16)
 // launch: segment 0, scalar_int64_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
-//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
-//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N >
-//   1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32,
-//   3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C,
-//   8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
+//   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
+//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW,
+//   8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14)
+//   // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1,
+//   C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
+//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
-//   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
-//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
-//   256) > 3*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors)
-//   // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW +
-//   14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW
-//   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
 //   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8),
@@ -388,8 +473,11 @@
 //   > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   N*HW, C, max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
 //   8*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*max(1, C //
-//   (8*gpu.multiprocessors)), 256))
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))) > 256, C < 8))*min(max(1, C //
+//   (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((N*HW >
+//   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))), 8))) // (8
+//   - 6*max(max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors)))) > 256, C < 8)))), 256))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;

@@ -44,14 +44,14 @@
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 4) == 0,
-//   aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 4096
+//   aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), B*S > 66, D <= 4096
 // launch: segment 0, registers6144_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 4) == 0,
-//   aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 6144
+//   aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), B*S > 66, D <= 6144
 // launch: segment 0, staged2_8192_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
@@ -110,7 +110,7 @@
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, aligned(x, 16),
-//   aligned(y, 16), D <= 3072
+//   aligned(y, 16), B*S > 66, D <= 3072
 // launch: segment 0, striped5120_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256,
 //   1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
