@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import example, given, reject, settings
 
 from support.places import RECIPES
 from support.small_recipes import recipe_of, text_of
 from support.strategies import EXTENTS, exact_inputs, fusions
 
 torch = pytest.importorskip("torch")
+
+from torch.overrides import TorchFunctionMode  # noqa: E402
 
 from fusebuild.bench.exactness import as_results, random_fids, same_distribution  # noqa: E402
 from fusebuild.bench.torch_expression import expression_module  # noqa: E402
@@ -137,13 +139,37 @@ def test_tensors_of_several_dtypes_meet_in_that_of_the_result() -> None:
     check(builder.finish(), [torch.tensor([[1.5, 0.0]]).bfloat16()])
 
 
+def taken_from_outside() -> Fusion:
+    """Reads each row's elements at the negatives of their columns, all but the first of which lie before it."""
+    builder = FusionBuilder("outside")
+    x, index = builder.tensor(F32, ("M", "N")), builder.tensor(I64, ("M", "N"))
+    (before,) = builder.call("neg", builder.call("abs", [index], {}), {})
+    builder.output(*builder.call("take_along_axis", [x, before], {"dim": 1}))
+    return builder.finish()
+
+
+class RefusedBelowZero(TorchFunctionMode):
+    """Torch counts negative indices from the end. Here it refuses them, as it does those beyond the last."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        indices = args[1] if func in (torch.take_along_dim, torch.Tensor.__getitem__) else ()
+        for index in indices if isinstance(indices, tuple) else (indices,):
+            if isinstance(index, torch.Tensor) and bool((index < 0).any()):
+                raise IndexError(index)
+        return func(*args, **kwargs or {})
+
+
 @settings(max_examples=60, deadline=None)
 @given(fusion=fusions())
+@example(fusion=taken_from_outside())
 def test_random_fusions_compute_what_the_oracle_does(fusion: Fusion) -> None:
+    inputs = exact_inputs(fusion)
     try:
-        check(fusion, exact_inputs(fusion))
-    except IndexError:  # torch refuses indices that lie outside; the oracle takes the nearest ones
+        with RefusedBelowZero():
+            torch_module(fusion)(*clones(inputs))
+    except IndexError:  # the oracle takes the nearest elements to indices that lie outside
         reject()
+    check(fusion, inputs)
 
 
 def test_what_no_output_follows_from_is_not_computed() -> None:
