@@ -36,8 +36,10 @@ FEWEST_FINDING_LANES, LONG_VECTORS = 8, 32
 """The same where it takes more to find what is read elsewhere, and the vectors of a row from which on there are as many
 as elsewhere. (H100, embedding_add, 8 and 16 at least: 34681 x 21 rows of 241 elements 168 and 270 us, but 9549 x 29 of
 353 197 and 163, 595 x 105 of 693 54 and 44; bshd_to_bhsd of 301 x 93 x 13 rows of 143 90 and 77.)"""
-WAVES = 8
-"""Blocks for each multiprocessor before threads get more vectors."""
+WAVES, FINDING_WAVES = 48, 24
+"""Blocks for each multiprocessor before threads get more vectors, and where it takes more to find what is read: where
+blocks are few, the last ones have the device alone. (H100, 8 and now: bshd_to_bhsd of 7 x 79 x 17 x 1523 28.8 and 22.9
+us, embedding_add of 173 x 21 x 3145 23.4 and 19.7, with 48 there 21.0.)"""
 FEWEST_COLUMNS = 32
 """Columns from which on it is faster than to take each element's index apart (H100): rows of 27 have five vectors at
 times. No fewer than a vector has elements."""
@@ -129,7 +131,7 @@ def _elements(planner: Planner, access: Access) -> KernelParameter:
 def _lanes(domain: AxisDomain, vec: int, choice: VectorsChoice) -> Formula:
     """The threads along a row."""
     vectors, points = _vectors(domain.axes[domain.inner].extent, vec), domain.points(domain.every)
-    share = product([choice.threads * vec * WAVES, MULTIPROCESSORS])
+    share = product([choice.threads * vec * (FINDING_WAVES if domain.sources else WAVES), MULTIPROCESSORS])
     fewest: Formula = FEWEST_LANES
     if domain.sources:
         more = FEWEST_LANES - FEWEST_FINDING_LANES

@@ -5,7 +5,7 @@
 //   1, H*(min(H, S) > 1))*max(min(H, S) <= 1, S*(min(H, S) > 1))*ceil_div(ceil_div(argument 6 - (((argument 6) % 2) ==
 //   0) - 2*(((argument 6) % 4) == 0) - 4*(((argument 6) % 8) == 0) + 7, 8), max(1, min(8, ceil_div(argument 6 -
 //   (((argument 6) % 2) == 0) - 2*(((argument 6) % 4) == 0) - 4*(((argument 6) % 8) == 0) + 7, 8) // 16, (B*H*S*D) //
-//   (8192*gpu.multiprocessors)))), 128), 1, 1; block 128, 1, 1; given x, y, max(min(H, S) <= 1, B*(min(H, S) > 1)),
+//   (49152*gpu.multiprocessors)))), 128), 1, 1; block 128, 1, 1; given x, y, max(min(H, S) <= 1, B*(min(H, S) > 1)),
 //   max(min(H, S) <= 1, H*(min(H, S) > 1)), max(min(H, S) <= 1, S*(min(H, S) > 1)), D*max(min(H, S) > 1, (min(H, S) <=
 //   1)*B*H*S), S*H*D, D, H*D, 4294967295 // max(max(min(H, S) <= 1, H*(min(H, S) > 1)), 1), 4294967295 //
 //   max(max(min(H, S) <= 1, S*(min(H, S) > 1)), 1), ceil_div(ceil_div(D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S) -
@@ -13,13 +13,13 @@
 //   4) == 0) - 4*(((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) % 8) == 0) + 7, 8), max(1, min(8,
 //   ceil_div(D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S) - (((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) % 2) == 0)
 //   - 2*(((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) % 4) == 0) - 4*(((D*max(min(H, S) > 1, (min(H, S) <=
-//   1)*B*H*S)) % 8) == 0) + 7, 8) // 16, (B*H*S*D) // (8192*gpu.multiprocessors)))), 4294967295 //
+//   1)*B*H*S)) % 8) == 0) + 7, 8) // 16, (B*H*S*D) // (49152*gpu.multiprocessors)))), 4294967295 //
 //   max(ceil_div(ceil_div(D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S) - (((D*max(min(H, S) > 1, (min(H, S) <=
 //   1)*B*H*S)) % 2) == 0) - 2*(((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) % 4) == 0) - 4*(((D*max(min(H, S) > 1,
 //   (min(H, S) <= 1)*B*H*S)) % 8) == 0) + 7, 8), max(1, min(8, ceil_div(D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S) -
 //   (((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) % 2) == 0) - 2*(((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) %
 //   4) == 0) - 4*(((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) % 8) == 0) + 7, 8) // 16, (B*H*S*D) //
-//   (8192*gpu.multiprocessors)))), 1); if B*H*S*D < 2146435072, aligned(y, 16), aligned(x, 16), D*max(min(H, S) > 1,
+//   (49152*gpu.multiprocessors)))), 1); if B*H*S*D < 2146435072, aligned(y, 16), aligned(x, 16), D*max(min(H, S) > 1,
 //   (min(H, S) <= 1)*B*H*S) >= 32
 #include <fusebuild/kernel.cuh>
 
