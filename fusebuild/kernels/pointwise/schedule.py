@@ -23,7 +23,7 @@ from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, any_domain, kernel_parameters
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.pointwise import columns
-from fusebuild.kernels.pointwise.collapsed import Collapse
+from fusebuild.kernels.pointwise.collapsed import CopyPlanner, copy_planner
 from fusebuild.kernels.pointwise.columns import columns_variant, pair_width
 from fusebuild.kernels.pointwise.flat import is_flat
 from fusebuild.kernels.pointwise.folded import folded_variant, has_runs, is_foldable, pays
@@ -75,11 +75,19 @@ def variants(planner: Planner) -> list[VariantSpec]:
     pairs = pair_width(planner, vec) if has_axes else None
     even = [] if pairs is None else [columns_variant(planner, pairs, _choice_of_columns(planner, pairs))]
     found = [*rows, *flat[:-2], *even, *_for_long_rows(planner, vec, walked, odd), *flat[-2:]]
-    collapse = Collapse.of(planner.task, domain)
-    found = [collapse.variant(each) for each in found] if collapse is not None else found
+    copies = copy_planner(planner)
+    found = [_copy_variant(copies), *found] if copies is not None else found
     is_known = isinstance(domain.points(domain.every), int)
     has_few = vec > 1 and domain.inner < 2 and not domain.sources and not is_known
     return [_for_few(planner, found[-1]), *found] if has_few else found
+
+
+def _copy_variant(planner: CopyPlanner) -> VariantSpec:
+    """The variant for calls whose tensors all lie in one order."""
+    domain = planner.domain
+    vec = planner.vector_width(domain.inner)
+    guard = (*planner.guard, *planner.shifted_guard(vec, domain.points(domain.every)))
+    return flat_variant(planner, (f"copy_vec{vec}_int32", guard, vec, "int32_t"), is_shifted=True)
 
 
 def _flat_variants(planner: Planner, width: Width, *, is_shifted: bool) -> list[VariantSpec]:

@@ -8,28 +8,33 @@ import pytest
 import torch
 
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.spec import any_domain
-from fusebuild.kernels.pointwise.collapsed import Collapse
+from fusebuild.kernels.common.planner import Planner
+from fusebuild.kernels.pointwise.collapsed import CopyPlanner, copy_planner
 from fusebuild.runtime.loader import load
+from fusebuild.target.table import TARGETS
 from support.host_artifacts import chosen, compile_for_host
 from support.small_recipes import text_of, whole
 
 TURNED = {"x": "bfloat16[B, S, H, D]"}, "y = permute(x, [0, 2, 1, 3])", {"y": "bfloat16"}
 
 
-def collapse(task: Task) -> Collapse | None:
-    return Collapse.of(task, any_domain(task))
+def copies(task: Task) -> CopyPlanner | None:
+    return copy_planner(Planner(task=task, target=TARGETS["sm_90"], sizes={}, tuned={}))
 
 
-def test_the_innermost_axis_has_all_points() -> None:
-    found = collapse(whole(*TURNED))
+def test_one_axis_has_all_points() -> None:
+    found = copies(whole(*TURNED))
     assert found is not None
-    is_copy, is_none = ("le", ("min", "H", "S"), 1), ("gt", ("min", "H", "S"), 1)
-    assert found.sizes == {
-        **{name: ("max", is_copy, ("mul", name, is_none)) for name in "BHS"},
-        "D": ("mul", "D", ("max", is_none, ("mul", is_copy, "B", "H", "S"))),
-    }
-    assert found.formula(("lt", ("mul", "B", "H", "S", "D"), 5)) == ("lt", ("mul", "B", "H", "S", "D"), 5)
+    assert found.guard == (("le", ("min", "H", "S"), 1),)
+    (axis,) = found.domain.axes
+    assert axis.extent == ("mul", "B", "H", "S", "D")
+    assert {*found.domain.flat} == {*found.domain.accesses}
+
+
+def test_every_pair_that_changed_places_has_to_have_one_point() -> None:
+    found = copies(whole({"x": "half[A, B, C]"}, "y = permute(x, [2, 1, 0])", {"y": "half"}))
+    assert found is not None
+    assert found.guard == (("le", ("max", ("min", "C", "B"), ("min", "C", "A"), ("min", "B", "A")), 1),)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +48,7 @@ def test_the_innermost_axis_has_all_points() -> None:
     ],
 )  # fmt: skip
 def test_tasks_whose_axes_stay_as_they_are(inputs: dict[str, str], body: str) -> None:
-    assert collapse(whole(inputs, body, {"y": "half"})) is None
+    assert copies(whole(inputs, body, {"y": "half"})) is None
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +60,15 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("shape", "variant"),
     [
-        ((7, 3, 1, 5), "strips_vec8_int32"),
-        ((7, 3, 1, 1), "scalar_int32"),  # fewer elements than a long row has
-        ((8, 1, 3, 7), "vec8_int32"),
-        ((5, 1, 1, 16), "vec8_int32"),
+        ((7, 3, 1, 5), "copy_vec8_int32"),
+        ((7, 3, 1, 1), "copy_vec8_int32"),
+        ((8, 1, 3, 7), "copy_vec8_int32"),
+        ((5, 1, 1, 16), "copy_vec8_int32"),
         ((2, 3, 4, 5), "scalar_int32"),
         ((2, 3, 4, 8), "vec8_int32"),
-        ((0, 1, 4, 8), "vec8_int32"),
-        ((2, 0, 1, 8), "vec8_int32"),
+        ((0, 1, 4, 8), "copy_vec8_int32"),
+        ((2, 0, 1, 8), "copy_vec8_int32"),
+        ((0, 3, 4, 8), "vec8_int32"),
     ],
 )
 def test_calls_that_copy(artifacts: Path, shape: tuple[int, ...], variant: str) -> None:

@@ -1,26 +1,13 @@
 // bshd_to_bhsd.yaml, segment 0: pointwise, variant strips_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1}
 // schedule: threads=128 vectors=8 min_blocks=12
-// launch: segment 0, strips_vec8_int32 on sm_90: grid ceil_div(max(min(H, S) <= 1, B*(min(H, S) > 1))*max(min(H, S) <=
-//   1, H*(min(H, S) > 1))*max(min(H, S) <= 1, S*(min(H, S) > 1))*ceil_div(ceil_div(argument 6 - (((argument 6) % 2) ==
-//   0) - 2*(((argument 6) % 4) == 0) - 4*(((argument 6) % 8) == 0) + 7, 8), max(1, min(8, ceil_div(argument 6 -
-//   (((argument 6) % 2) == 0) - 2*(((argument 6) % 4) == 0) - 4*(((argument 6) % 8) == 0) + 7, 8) // 16, (B*H*S*D) //
-//   (49152*gpu.multiprocessors)))), 128), 1, 1; block 128, 1, 1; given x, y, max(min(H, S) <= 1, B*(min(H, S) > 1)),
-//   max(min(H, S) <= 1, H*(min(H, S) > 1)), max(min(H, S) <= 1, S*(min(H, S) > 1)), D*max(min(H, S) > 1, (min(H, S) <=
-//   1)*B*H*S), S*H*D, D, H*D, 4294967295 // max(max(min(H, S) <= 1, H*(min(H, S) > 1)), 1), 4294967295 //
-//   max(max(min(H, S) <= 1, S*(min(H, S) > 1)), 1), ceil_div(ceil_div(D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S) -
-//   (((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) % 2) == 0) - 2*(((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) %
-//   4) == 0) - 4*(((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) % 8) == 0) + 7, 8), max(1, min(8,
-//   ceil_div(D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S) - (((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) % 2) == 0)
-//   - 2*(((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) % 4) == 0) - 4*(((D*max(min(H, S) > 1, (min(H, S) <=
-//   1)*B*H*S)) % 8) == 0) + 7, 8) // 16, (B*H*S*D) // (49152*gpu.multiprocessors)))), 4294967295 //
-//   max(ceil_div(ceil_div(D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S) - (((D*max(min(H, S) > 1, (min(H, S) <=
-//   1)*B*H*S)) % 2) == 0) - 2*(((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) % 4) == 0) - 4*(((D*max(min(H, S) > 1,
-//   (min(H, S) <= 1)*B*H*S)) % 8) == 0) + 7, 8), max(1, min(8, ceil_div(D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S) -
-//   (((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) % 2) == 0) - 2*(((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) %
-//   4) == 0) - 4*(((D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)) % 8) == 0) + 7, 8) // 16, (B*H*S*D) //
-//   (49152*gpu.multiprocessors)))), 1); if B*H*S*D < 2146435072, aligned(y, 16), aligned(x, 16), D*max(min(H, S) > 1,
-//   (min(H, S) <= 1)*B*H*S) >= 32
+// launch: segment 0, strips_vec8_int32 on sm_90: grid ceil_div(B*H*S*argument 12, 128), 1, 1; block 128, 1, 1; given x,
+//   y, B, H, S, D, S*H*D, D, H*D, 4294967295 // max(H, 1), 4294967295 // max(S, 1), ceil_div(ceil_div(D - ((D % 2) ==
+//   0) - 2*((D % 4) == 0) - 4*((D % 8) == 0) + 7, 8), max(1, min(8, ceil_div(D - ((D % 2) == 0) - 2*((D % 4) == 0) -
+//   4*((D % 8) == 0) + 7, 8) // 16, (B*H*S*D) // (49152*gpu.multiprocessors)))), 4294967295 // max(ceil_div(ceil_div(D
+//   - ((D % 2) == 0) - 2*((D % 4) == 0) - 4*((D % 8) == 0) + 7, 8), max(1, min(8, ceil_div(D - ((D % 2) == 0) - 2*((D %
+//   4) == 0) - 4*((D % 8) == 0) + 7, 8) // 16, (B*H*S*D) // (49152*gpu.multiprocessors)))), 1); if B*H*S*D <
+//   2146435072, aligned(y, 16), aligned(x, 16), D >= 32
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -31,10 +18,10 @@ FUSEBUILD_KERNEL(kThreads, 12)
 pointwise_strips_97e4c4f2c84d6482(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[B, S, H, D]
     __nv_bfloat16* __restrict__ T1,  // y: bfloat16[B, H, S, D]
-    int64_t n0,  // max(min(H, S) <= 1, B*(min(H, S) > 1))
-    int64_t n1,  // max(min(H, S) <= 1, H*(min(H, S) > 1))
-    int64_t n2,  // max(min(H, S) <= 1, S*(min(H, S) > 1))
-    int64_t n3,  // D*max(min(H, S) > 1, (min(H, S) <= 1)*B*H*S)
+    int64_t n0,  // B
+    int64_t n1,  // H
+    int64_t n2,  // S
+    int64_t n3,  // D
     int64_t T0_stride0,  // stride of dim 0, in elements
     int64_t T0_stride1,  // stride of dim 2, in elements
     int64_t T0_stride2,  // stride of dim 1, in elements
