@@ -2,48 +2,38 @@
 // segment fids to original fids: {0: 0, 1: 1}
 // schedule: threads=256 parts=[(block_x=0 ahead=20 group=(reductions=[0] kept=[1] partials=0 results=0 across=[]
 //   scaled=[] outer=[] depth=[] is_last=True) suffix=)]
-// launch: segment 0, small_scalar_int64 2 of 2 on sm_90: grid (argument 4 > 1)*ceil_div(N, max(1, min(N, (8 -
-//   6*max(argument 4 > 640, N < 8))*min(max(1, N // (8*gpu.multiprocessors)), max(max(1, N //
-//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 4, 20))) // (8 - 6*max(argument 4 > 640, N < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given y, slot 0 of max(4*max(1, min(max(M > 8192, N >
-//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
-//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
-//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32,
-//   1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8),
-//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1,
-//   min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)),
-//   4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N) bytes, N, max(1, min(max(M > 8192, N >
-//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
-//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
-//   4*gpu.multiprocessors)))), max(1, min(N, (8 - 6*max(max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
-//   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors)))) > 640, N <
-//   8))*min(max(1, N // (8*gpu.multiprocessors)), max(max(1, N // (16*gpu.multiprocessors)), (256 // max(1,
-//   ceil_div(max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N >
-//   12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors)))), 20))) // (8 - 6*max(max(1, min(max(M > 8192, N
-//   > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
-//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
-//   4*gpu.multiprocessors)))) > 640, N < 8)))), 256)); if M*N <= (786432*(M <= 16) + 262144), M <= 8192
+// launch: segment 0, small_scalar_int64 2 of 2 on sm_90: grid (max(1, ceil_div(M, 8192)) > 1)*ceil_div(N, argument 5),
+//   1, 1; block 256, 1, 1; overlaps the one before; given y, slot 0 of max(4*max(1, ceil_div(M, 8192))*N, 4*max(1,
+//   min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1,
+//   min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1,
+//   ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
+//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N,
+//   64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N,
+//   4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1,
+//   ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
+//   256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, N, max(1, ceil_div(M, 8192)), max(1, min(N, (8 -
+//   6*max(max(1, ceil_div(M, 8192)) > 640, N < 8))*min(max(1, N // (8*gpu.multiprocessors)), max(max(1, N //
+//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, ceil_div(M, 8192)), 20))) // (8 - 6*max(max(1,
+//   ceil_div(M, 8192)) > 640, N < 8)))), 256)); if M*N <= (786432*(M <= 16) + 262144), M <= 8192
 // launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 4 > 1)*ceil_div(N, max(1, min(N, (8 - 6*max(argument 4
 //   > 640, N < 8))*min(max(1, N // (8*gpu.multiprocessors)), max(max(1, N // (16*gpu.multiprocessors)), (256 // max(1,
 //   ceil_div(argument 4, 20))) // (8 - 6*max(argument 4 > 640, N < 8)))), 256))), 1, 1; block 256, 1, 1; overlaps the
-//   one before; given y, slot 0 of max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 //
-//   max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   4*max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
-//   384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N,
-//   8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
-//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N,
-//   64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N)
-//   bytes, N, max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))),
-//   (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N,
-//   8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
-//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors)))), max(1, min(N, (8 - 6*max(max(1, min(max(M > 1024,
-//   ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 //
-//   max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8),
-//   32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
+//   one before; given y, slot 0 of max(4*max(1, ceil_div(M, 8192))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 8) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
+//   > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
+//   4*gpu.multiprocessors))))*N, 4*max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors)
+//   // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 8192, N >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
+//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
+//   4*gpu.multiprocessors))))*N) bytes, N, max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1,
+//   min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1,
+//   ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
+//   4*gpu.multiprocessors)))), max(1, min(N, (8 - 6*max(max(1, min(max(M > 1024, ceil_div(N, 8) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
+//   > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
 //   4*gpu.multiprocessors)))) > 640, N < 8))*min(max(1, N // (8*gpu.multiprocessors)), max(max(1, N //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min(max(M > 1024, ceil_div(N, 8) >
 //   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
@@ -58,36 +48,36 @@
 // launch: segment 0, folded_vec8_int32 2 of 2 on sm_90: grid (argument 4 > 1)*ceil_div(N, max(1, min(N, (8 -
 //   6*max(argument 4 > 640, N < 8))*min(max(1, N // (8*gpu.multiprocessors)), max(max(1, N //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 4, 20))) // (8 - 6*max(argument 4 > 640, N < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given y, slot 0 of max(4*max(1, min(max(M > 8192, N >
-//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
-//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
-//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32,
-//   1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8),
-//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1,
-//   min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)),
-//   4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N) bytes, N, max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors)))), max(1,
-//   min(N, (8 - 6*max(max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors)))) > 640, N < 8))*min(max(1, N //
-//   (8*gpu.multiprocessors)), max(max(1, N // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1,
-//   min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)),
-//   4*(ceil_div(N, 64) > 4*gpu.multiprocessors)))), 20))) // (8 - 6*max(max(1, min(ceil_div(M*N, 8192*max(1,
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given y, slot 0 of max(4*max(1, ceil_div(M, 8192))*N,
+//   4*max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
+//   384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N,
+//   8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
+//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N,
+//   64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N,
+//   4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1,
+//   ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
+//   256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, N, max(1, min(ceil_div(M*N, 8192*max(1,
+//   ceil_div(N, 64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) >
+//   4*gpu.multiprocessors)))), max(1, min(N, (8 - 6*max(max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors)))) > 640, N <
+//   8))*min(max(1, N // (8*gpu.multiprocessors)), max(max(1, N // (16*gpu.multiprocessors)), (256 // max(1,
+//   ceil_div(max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
+//   64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors)))), 20))) // (8 - 6*max(max(1, min(ceil_div(M*N, 8192*max(1,
 //   ceil_div(N, 64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) >
 //   4*gpu.multiprocessors)))) > 640, N < 8)))), 256)); if M*N < 1073741824, aligned(x, 16), M >= 512, N < 64, M <
 //   1073741824
 // launch: segment 0, realigned_vec8_int32 2 of 2 on sm_90: grid (argument 4 > 1)*ceil_div(N, max(1, min(N, (8 -
 //   6*max(argument 4 > 640, N < 8))*min(max(1, N // (8*gpu.multiprocessors)), max(max(1, N //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 4, 20))) // (8 - 6*max(argument 4 > 640, N < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given y, slot 0 of max(4*max(1, min(max(M > 8192, N >
-//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
-//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
-//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32,
-//   1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8),
-//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1,
-//   min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)),
-//   4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N) bytes, N, max(1, min(max(M > 1024, ceil_div(N, 8) >
+//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given y, slot 0 of max(4*max(1, ceil_div(M, 8192))*N,
+//   4*max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
+//   384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N,
+//   8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
+//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N,
+//   64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N,
+//   4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1,
+//   ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
+//   256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, N, max(1, min(max(M > 1024, ceil_div(N, 8) >
 //   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
 //   > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
@@ -108,62 +98,71 @@
 // launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 4 > 1)*ceil_div(N, max(1, min(N, (8 - 6*max(argument
 //   4 > 640, N < 8))*min(max(1, N // (8*gpu.multiprocessors)), max(max(1, N // (16*gpu.multiprocessors)), (256 //
 //   max(1, ceil_div(argument 4, 20))) // (8 - 6*max(argument 4 > 640, N < 8)))), 256))), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given y, slot 0 of max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
-//   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   4*max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
-//   384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N,
-//   8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
-//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N,
-//   64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N)
-//   bytes, N, max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N >
+//   overlaps the one before; given y, slot 0 of max(4*max(1, ceil_div(M, 8192))*N, 4*max(1, min(max(M > 1024,
+//   ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 //
+//   max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8),
+//   32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
+//   4*gpu.multiprocessors))))*N, 4*max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors)
+//   // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 8192, N >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
+//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
+//   4*gpu.multiprocessors))))*N) bytes, N, max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 //
+//   max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors)))), max(1,
+//   min(N, (8 - 6*max(max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N >
 //   12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors)))), max(1, min(N, (8 - 6*max(max(1, min(max(M >
+//   ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors)))) > 640, N < 8))*min(max(1, N //
+//   (8*gpu.multiprocessors)), max(max(1, N // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min(max(M >
 //   8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N,
 //   256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
-//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors)))) > 640, N < 8))*min(max(1, N // (8*gpu.multiprocessors)), max(max(1,
-//   N // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1,
-//   min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors)))), 20))) //
-//   (8 - 6*max(max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N >
-//   12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors)))) > 640, N < 8)))), 256))
+//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors)))), 20))) // (8 - 6*max(max(1, min(max(M > 8192, N >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
+//   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
+//   4*gpu.multiprocessors)))) > 640, N < 8)))), 256))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
 constexpr int kThreads = 256;
+constexpr int kTogether = 4;  // partial results that a thread loads or leaves out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_626139dcef0a0f9a(
+reduction_finish_60f060faf453ef9d(
     float* __restrict__ T1,  // y: float[N]
     const float* P1,  // partial results of y
     int64_t n1,  // N
     int64_t splits,  // partial results of each, combined in a fixed order
     int64_t block_width) {  // results per block
   const int width = block_width;
-  const int height = splits < kThreads / width ? splits : kThreads / width;  // threads per result
+  const fb::Place place = fb::place_of<kThreads>(width);
+  const int height = splits < place.height ? splits : place.height;  // threads per result
   constexpr int kAhead = 20;  // partial results that a thread loads before it combines the first
   const int64_t results = n1;
-  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const int x = place.x, y = place.y;
   const Index kept = Index(fb::block_x()) * width + x;
   const int64_t stride = height * results;  // from one partial result of a thread to its next
   fb::wait_for_previous_kernel();  // it may still be writing partial results
 
   float a1 = fb::Sum::identity<float>();
   if (kept < results && y < height) {
-    for (int64_t first = y; first < splits; first += kAhead * height) {
-      const int64_t left = (int(splits - first) + height - 1) / height;
-      const int count = left < kAhead ? int(left) : kAhead;
-      const int64_t start = first * results + kept;
+    const int apart = height;
+    for (int64_t first = y; first < splits; first += kAhead * apart) {
+      const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
+      int64_t place = first * results + kept;
+      fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
       float p1[kAhead];
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
-        const int64_t place = start + fb::smaller(u, count - 1) * stride;
-        p1[u] = P1[place];
+        const bool is_there = u * apart < left;
+        if (u % kTogether == 0 && !is_there) break;
+        if (is_there) {
+          p1[u] = P1[place];
+        }
+        place += stride;
       }
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
-        const bool is_there = u < count;
+        const bool is_there = u * apart < left;
+        if (u % kTogether == 0 && !is_there) break;
         a1 = fb::Sum::combine(a1, is_there ? p1[u] : fb::Sum::identity<float>());
       }
     }
@@ -174,4 +173,4 @@ reduction_finish_626139dcef0a0f9a(
   T1[kept] = t1;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_626139dcef0a0f9a)
+FUSEBUILD_ENTRY(reduction_finish_60f060faf453ef9d)
