@@ -54,9 +54,10 @@ class ChannelsChoice(Choice):
 
 
 def decided(planner: Planner, way: str, resident: int) -> ChannelsChoice:
-    """What blocks of the kernel ``way`` are, of which ``resident`` ones are proposed for a multiprocessor. Raises
-    :class:`KnobError` for a choice that no kernel can be made with."""
-    proposal = ChannelsChoice(threads=THREADS, min_blocks=resident)
+    """What blocks of the kernel ``way`` are, of which ``resident`` ones are proposed for a multiprocessor, or as many
+    as it has threads for. Raises :class:`KnobError` for a choice that no kernel can be made with."""
+    fitting = min(resident, planner.target.threads_per_multiprocessor // THREADS)
+    proposal = ChannelsChoice(threads=THREADS, min_blocks=fitting)
     return decide(way, proposal, planner.tuned, partial(_check, target=planner.target))
 
 
