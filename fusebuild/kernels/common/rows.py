@@ -33,6 +33,8 @@ SYSTEM_BYTES = 1024
 """Shared memory that the system takes of every block."""
 RESERVED_BYTES = 2048
 """Shared memory that a block takes beside what is planned: the system's, and what its reductions along rows take."""
+STATIC_BYTES = 48 * 1024
+"""Shared memory that a kernel may declare with a size of its own; what is more is told at its launch."""
 CLUSTER_BUFFER_BYTES = 8 * 1024
 """What partial results of one reduction may take, one of each warp of a cluster: cluster.cuh's kClusterBufferBytes."""
 

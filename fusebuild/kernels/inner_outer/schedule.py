@@ -37,6 +37,7 @@ from fusebuild.kernels.common.rows import (
     MAX_THREADS,
     PARTIAL_BYTES,
     RESERVED_BYTES,
+    STATIC_BYTES,
     WARP,
     has_lambdas,
     levels,
@@ -339,18 +340,18 @@ class _Planner(Planner):
         self._check(choice)
         most = MOST_AT_ONCE if self.fetched else 1
         choice.require_at_most("at_once", most, f"a thread works on {most} rows at most")
-        registers = self._registers(choice)
-        kept = f"{self._chunks(choice)} vectors of {choice.at_once} rows"
-        message = f"a thread would keep {kept} in {registers} registers"
-        choice.require(registers <= IN_BLOCK.most, "threads_per_row", message)
+        taken = self._registers(choice)
+        message = f"a thread would keep {self._chunks(choice)} vectors of {choice.at_once} rows in {taken} registers"
+        choice.require(taken <= IN_BLOCK.most, "threads_per_row", message)
         choice.require(choice.stages == 1 or self._can_stage, "stages", "nothing is wide enough to be copied")
         message = "blocks share rows that are staged, with one level of reductions, which more than a warp each have"
         choice.require(choice.cluster == 1 or self._can_share(choice), "cluster", message)
         is_whole = self.vectors is VectorLayout.ALIGNED or choice.threads_per_row >= WARP
         choice.require(is_whole, "threads_per_row", "rows that begin anywhere share no warp")
-        staged = self._staged_bytes(choice)
-        message = f"{choice.stages} stages take {staged} bytes of shared memory"
-        choice.require(staged + self._reserved_bytes(choice) <= self.target.shared_bytes, "stages", message)
+        staged, reserved = self._staged_bytes(choice), self._reserved_bytes(choice)
+        fits = staged + reserved <= self.target.shared_bytes
+        choice.require(fits, "stages", f"{choice.stages} stages take {staged} bytes of shared memory")
+        choice.require(reserved <= STATIC_BYTES, "cluster", f"partial results take {reserved} of {STATIC_BYTES} bytes")
 
     def _check_memory(self, choice: InnerOuterChoice) -> None:
         self._check(choice)
@@ -412,13 +413,12 @@ class _Planner(Planner):
         return choice.stages > 1 and self.levels == 1 and not choice.threads.in_one_warp
 
     def _room(self, choice: InnerOuterChoice) -> int:
-        """The blocks that a multiprocessor has registers and shared memory for; 0 where a thread has too few."""
-        registers = self._registers(choice)
-        if registers > IN_BLOCK.most:
+        """The blocks that a multiprocessor has registers and shared memory for; 0 where it has too few of either."""
+        registers, reserved = self._registers(choice), self._reserved_bytes(choice)
+        if registers > IN_BLOCK.most or reserved > STATIC_BYTES:
             return 0
         blocks = self.target.registers // (-(-registers // 8) * 8 * choice.threads.block)
-        shared_bytes = self._staged_bytes(choice) + self._reserved_bytes(choice)
-        return min(MOST_BLOCKS, blocks, self.target.shared_bytes // shared_bytes)
+        return min(MOST_BLOCKS, blocks, self.target.shared_bytes // (self._staged_bytes(choice) + reserved))
 
     def _reserved_bytes(self, choice: InnerOuterChoice) -> int:
         """Bytes of shared memory for partial results of rows: a place is as large as the largest of them."""

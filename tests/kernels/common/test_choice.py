@@ -42,6 +42,12 @@ NORM_BACKWARD = whole(
     "d = g - mean(g * x, dims=[1], keepdim=True)\nw = sum(g * x, dims=[0])",
     {"d": "bfloat16", "w": "bfloat16"},
 )
+POSITIONS = whole(
+    {"x": "bfloat16[M, N]"},
+    "xf = cast(x, float)\nv = max(xf, dims=[1])\ni = argmax(x, dim=1)\nj = argmin(x, dim=0)\n"
+    "l = logsumexp(xf, dims=[1])",
+    {"v": "float", "i": "int64", "j": "int64", "l": "float"},
+)
 SCANNED = whole({"x": "float[M, N]"}, "y = cumsum(x, dim=1)", {"y": "float"})
 COLUMN_SUM = whole({"x": "bfloat16[M, N]"}, "y = sum(cast(x, float), dims=[0])", {"y": "float"})
 ROW_SUM = whole({"x": "float[M, N]"}, "y = sum(x, dims=[1])", {"y": "float"})
@@ -50,6 +56,7 @@ TURNED = whole({"x": "bfloat16[M, N]", "z": "bfloat16[N, M]"}, "y = x + permute(
 EXAMPLES = {
     "softmax": ("inner_persistent", SOFTMAX),
     "norm_backward": ("inner_outer_persistent", NORM_BACKWARD),
+    "positions": ("inner_outer_persistent", POSITIONS),
     "scanned": ("scan", SCANNED),
     "column_sum": ("reduction", COLUMN_SUM),
     "row_sum": ("reduction", ROW_SUM),
@@ -212,6 +219,8 @@ class TestWhatNoKernelIsMadeOf:
             ("turned", "vec8_int32", {"threads": 1024},
              "knob threads: a tile of 64 rows has 512 vectors for 1024 threads"),
             ("scanned", "vec4_int32", {"threads": 48}, "knob threads: it is 48, no power of two from 32 to 1024"),
+            ("positions", "shifted32768_vec8_int32", {"threads_per_row": 1024, "cluster": 8, "min_blocks": 1},
+             "knob cluster: partial results take 115712 of 49152 bytes"),
             ("norm_backward", "registers4096_vec8_int32", {"at_once": 8},
              "knob at_once: it is 8, but a thread works on 4 rows at most"),
         ],
