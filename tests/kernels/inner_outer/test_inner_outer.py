@@ -443,11 +443,16 @@ class TestLaunches:
         for text in across:
             assert "const int64_t splits =" in text
             assert "for (int64_t first =" in text
-            assert "const int64_t left =" in text
-            assert "const int64_t place =" in text
+            assert "int64_t place =" in text
             assert "int64_t outer =" in text
             assert not re.search(r"\bint outer", text)
-            assert re.findall(r"\bint\((\w+)\)", text) == ["left"] * text.count("left < kAhead ? int(left)")
+            narrowed = re.findall(r"\bint\((splits[^()]*)\)", text)  # where they are less than an int holds
+            few = text.count("splits >= each * kAhead ? each : (int(splits)")
+            assert narrowed.count("splits") == few
+            assert narrowed.count("splits - first") == text.count(
+                "splits - first < kAhead * apart ? int(splits - first)"
+            )
+            assert len(narrowed) == narrowed.count("splits") + narrowed.count("splits - first") > 0
 
     def test_a_sum_that_is_needed_with_others_is_not_scaled(self) -> None:
         """Scaled sums are finished on their own, and together all that one value needs."""
