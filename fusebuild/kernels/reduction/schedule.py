@@ -289,7 +289,7 @@ def _tiled(planner: Planner, last: VariantSpec, heuristics: InnerHeuristics, til
     )
     kernel = replace(launch.kernel, parameters=tuple(parameters))
     grid = (("ceil_div", product([rows, per_row(columns, rungs)]), product([threads, turns])), 1, 1)
-    short = (("le", columns, LONGEST_TILED * places // TILE_PLACES),)
+    short = (("le", 1, columns), ("le", columns, LONGEST_TILED * places // TILE_PLACES))
     launches = (replace(launch, kernel=kernel, grid=grid), *others)
     return replace(last, name="tiled_int64", guard=short, launches=launches)
 

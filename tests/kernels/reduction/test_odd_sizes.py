@@ -52,6 +52,7 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "grouped": text_of(
             {"x": "bfloat16[A, M, N]", "w": "float[A, N]", "c": "float[A, M]"}, GROUPED, {"y": "float"}, name="grouped"
         ),
+        "sums": text_of({"x": "float[M, N]"}, "t = sum(x, dims=[1])", {"t": "float"}, name="sums"),
         "images": text_of(three, OF_ROWS, OF_EACH, name="images"),
         "channels": text_of(three, MOMENTS.format("0, 2"), FLOATS, name="channels"),
         **{name: (ROOT / "recipes" / f"{name}.yaml").read_text() for name in ("welford", "argmax")},
@@ -214,6 +215,13 @@ class TestShortRows:
     def test_they_begin_anywhere_in_memory(self, artifacts: Path) -> None:
         for begin in (1, 2, 5, 8, 15):
             self.check(artifacts, numbers(33 * 35)[begin : begin + 31 * 33].view(31, 33))
+
+    def test_any_variant_that_may_have_rows_of_no_elements_gives_their_sums(self, artifacts: Path) -> None:
+        plan, x = opened(artifacts, "sums"), torch.empty(3, 0)
+        (allowed,) = plan.variants_for(x)
+        assert len(allowed) > 1
+        for variant in allowed:
+            assert plan(x, variant=variant).tolist() == [0.0] * 3
 
     def check(self, artifacts: Path, x: Any) -> None:
         variance, mean = run(opened(artifacts, "welford"), "tiled_int64", x)
