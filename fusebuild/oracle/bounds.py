@@ -1,7 +1,7 @@
 """How far a result may be from what was wanted, and why. The one place that says what a bound is.
 
-An element is right when ``|got - want|`` is at most ``bound * max(|want|, rms(want))``, or at most its *reach* and the
-last rounding to a narrow dtype.
+An element is right when ``|got - want|`` is at most ``bound * max(|want|, rms(want), least normal number)``, or at most
+its *reach* and the last rounding to a narrow dtype.
 
 *bound* belongs to the dtype (:data:`BOUNDS`, :func:`bound_for`) and is all that most results need. It is measured
 against the typical magnitude where an element is far below it, because sums that cancel cannot be more exact than their
@@ -85,11 +85,12 @@ def compare(
 ) -> Comparison:
     """Judge ``got``, an output of ``dtype``, by ``want``, which may be wider.
 
-    Errors are relative to ``max(|want|, rms(want))``, those of integers and bools are not. Bounds: float 1e-5, some 80
-    roundings of 2^-24 each, room for sums over long rows and for approximate functions; double the same in proportion;
-    half 2^-9 and bfloat16 2^-7, a last rounding (2^-11, 2^-8) and one before it that fell to the other side;
-    integers and bools are exact. ``bound`` replaces the bound for a case that has a reason of its own; ``reach`` gives
-    for each element how far rounding moves it, and is called only when the bound alone does not suffice.
+    Errors are relative to ``max(|want|, rms(want), least normal number)``, those of integers and bools are not. Bounds:
+    float 1e-5, some 80 roundings of 2^-24 each, room for sums over long rows and for approximate functions; double the
+    same in proportion; half 2^-9 and bfloat16 2^-7, a last rounding (2^-11, 2^-8) and one before it that fell to the
+    other side; integers and bools are exact. ``bound`` replaces the bound for a case that has a reason of its own;
+    ``reach`` gives for each element how far rounding moves it, and is called only when the bound alone does not
+    suffice.
     """
     import torch
 
@@ -100,7 +101,7 @@ def compare(
     if not want.numel():
         return Comparison(error=0.0, bound=limit)
     want, got = _held(want, dtype), got.to(want.device)
-    scale = _scale(want)
+    scale = _scale(want, dtype)
     error = distance(got, want) / scale
     largest = float(error.max())
     if largest <= limit:
@@ -171,17 +172,18 @@ def _held(want: Tensor, dtype: DType) -> Tensor:
     return torch.where(held.isinf(), held, want)
 
 
-def _scale(want: Tensor) -> Tensor:
-    """The magnitude that the error of each element is relative to: that of the element or the RMS of all, whichever is
-    greater; 1 for integers and bools."""
+def _scale(want: Tensor, dtype: DType) -> Tensor:
+    """The magnitude that the error of each element of ``dtype`` is relative to: that of the element or the RMS of all,
+    whichever is greater; 1 for integers and bools. Subnormal numbers are as far apart as the least normal ones."""
     import torch
 
     if not want.is_floating_point():
         return torch.ones_like(want, dtype=torch.float64)
+    least_normal = max(_SMALLEST, torch.finfo(torch_dtype(dtype)).smallest_normal)
     size = torch.where(want.isfinite(), want.double().abs(), 0.0)
     largest = size.max().clamp(min=_SMALLEST)  # whose square may be too large for a double
     typical = largest * ((size / largest).square().sum() / want.isfinite().sum().clamp(min=1)).sqrt()
-    return torch.maximum(size, typical).clamp(min=_SMALLEST)
+    return torch.maximum(size, typical).clamp(min=least_normal)
 
 
 def _excess(error: Tensor, allowed: Tensor) -> Tensor:

@@ -135,3 +135,12 @@ def test_where_only_zeros_are_wanted_rounding_is_the_whole_bound() -> None:
     assert not compare(got, want, DType.FLOAT, reach=moved(1.0, 0.0)).ok
     assert not compare(got, want, DType.FLOAT, reach=moved(0.0, 1e-10)).ok
     assert compare(got, want, DType.FLOAT, reach=moved(0.0, 2e-9)).ok
+
+
+def test_a_subnormal_number_may_be_off_as_much_as_the_least_normal_one() -> None:
+    """Half's lie 2^-24 apart, and so do its normal numbers from 2^-14 on: the bound is four times half of that."""
+    want = doubles(27.4 * 2.0**-24, 5.0 * 2.0**-24)
+    nearest = torch.tensor([27, 5]) * 2.0**-24
+    assert compare(nearest.half(), want, DType.HALF, reach=never).ok
+    for units in (-3, 3):
+        assert not compare((nearest + torch.tensor([units, 0]) * 2.0**-24).half(), want, DType.HALF).ok
