@@ -20,7 +20,7 @@ from msgspec import Meta
 
 from fusebuild.artifact.file import open_artifact
 from fusebuild.artifact.json_types import Sizes
-from fusebuild.errors import NothingVerifiedError, OutOfMemoryError, counted, one_line
+from fusebuild.errors import NothingVerifiedError, OutOfMemoryError, UsageError, counted, one_line
 from fusebuild.ir.formula import evaluate
 from fusebuild.ir.fusion import Fusion
 from fusebuild.oracle.bounds import Comparison, bound_for, compare
@@ -268,8 +268,15 @@ def trial_on(fusion: Fusion, case: Mapping[str, int], inputs: Sequence[Any]) -> 
 def verify_case(
     plan: LoadedPlan, recipe: Recipe, case: Mapping[str, int], device: str, seed: int, *, runs: int = 1
 ) -> Iterator[Verdict]:
-    """Every way to run one case, each so many ``runs``."""
-    trial = recipe_trial(recipe, case, device, seed)
+    """Every way to run one case, each so many ``runs``. Raises :class:`UsageError` for one that the plan refuses, such
+    as the largest of no elements."""
+    inputs = recipe_inputs(recipe, case, seed=seed, device=device)
+    try:
+        plan.variants_for(*inputs)
+    except ValueError as error:
+        shown = ",".join(f"{name}={size}" for name, size in case.items())
+        raise UsageError(f"case {shown}: {error}") from error
+    trial = trial_on(recipe.fusion, case, inputs)
     yield repeat_trial(plan, trial, runs)
     for variant in possible_variants(plan, trial.inputs):
         yield repeat_trial(plan, trial, runs, variant=variant)

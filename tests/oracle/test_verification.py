@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import chdir
 from dataclasses import replace
@@ -38,7 +39,8 @@ TWO = text_of({"x": "float[M, N]"}, "y = x * 2.0\ntop = max(x, dims=[1])", {"y":
               name="two", cases="M: 3, N: 40")  # fmt: skip
 IN_PLACE = text_of({"x": "float[N]"}, "y = x + 1.0", {"y": "{dtype: float, alias: x}"}, name="in_place",
                    cases="N: 40")  # fmt: skip
-TEXTS = {"two": TWO, "in_place": IN_PLACE}
+PLACES = text_of({"x": "float[M, N]"}, "i = argmax(x, dim=1)", {"i": "int64"}, name="places", cases="M: 3, N: 40")
+TEXTS = {"two": TWO, "in_place": IN_PLACE, "places": PLACES}
 
 Lie = Callable[[Any, Any], None]
 """What changes the inputs or the results of a run."""
@@ -245,6 +247,14 @@ def test_given_sizes_replace_those_of_the_recipe(artifacts: Path, odd_artifacts:
     assert all(verdict.ok for verdict in verdicts)
     with pytest.raises(UsageError, match="case M=2: two needs a size for N"):
         list(verify_artifact(artifacts / "two.fuse", target="host", options=VerifyOptions(cases=({"M": 2},))))
+
+
+def test_a_case_that_the_plan_refuses_is_refused_as_a_call_is(artifacts: Path) -> None:
+    message = "case M=4,N=0: places: argmax over dim 1 of 'x': there are no elements to choose from, N=0"
+    with pytest.raises(UsageError, match=re.escape(message)):
+        list(
+            verify_artifact(artifacts / "places.fuse", target="host", options=VerifyOptions(cases=({"M": 4, "N": 0},)))
+        )
 
 
 def test_the_command_draws_sizes_or_takes_them(artifacts: Path) -> None:
