@@ -155,15 +155,17 @@ class RandomRounding:
         if dtype.is_reduced_precision:
             return self._rounded_to_narrow(tensor, dtype)
         exact = tensor.double()
-        return self.moved(exact, exact, dtype)
+        return self.moved(exact, exact, exact, dtype)
 
-    def moved(self, exact: Tensor, size: Tensor, dtype: DType) -> Tensor:
-        """``exact`` as a value of the wide ``dtype``, moved by at most :data:`ULPS` last places of ``size``. It is
-        not known which doubles are exact, as all evaluations are in double: they move unless they are infinite."""
+    def moved(self, exact: Tensor, size: Tensor, whole: Tensor, dtype: DType) -> Tensor:
+        """``exact`` as a value of the wide ``dtype``, moved by at most :data:`ULPS` last places of ``size`` unless
+        ``dtype`` holds it, and the ``whole``, exactly. It is not known which doubles are exact, as all evaluations are
+        in double: they move unless they are infinite."""
         import torch
 
         held = torch_dtype(dtype)
-        is_exact = exact == exact.to(held) if dtype is DType.FLOAT else ~exact.isfinite()
+        as_held = (exact == exact.to(held)) & (whole == whole.to(held))
+        is_exact = as_held if dtype is DType.FLOAT else ~exact.isfinite()
         if bool(is_exact.all()):
             return exact
         noise = self._uniform(exact).sub_(0.5).mul_(2.0 * ULPS * dtype.unit_in_last_place)
@@ -193,7 +195,9 @@ class RandomRounding:
 
 class RandomlyRounded(Evaluation):
     """An evaluation whose long sums err, too: each term by a rounding of its own, so by a rounding of the square root
-    of the sum of their squares (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019)."""
+    of the sum of their squares (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019).
+    Nothing is rounded where the sum of their sizes is held exactly, as that of small whole numbers is. The sum itself
+    tells nothing: terms that cancel leave few digits of sums on the way that had too many."""
 
     convert: RandomRounding
 
@@ -204,7 +208,8 @@ class RandomlyRounded(Evaluation):
         adds_terms = op.kind is Kind.LIBRARY or op.functor == "Sum"  # in an order of the kernel's or the library's own
         if not adds_terms or not dtype.is_floating:
             return results
-        squares = replace(step, operands=tuple(operand.double().square() for operand in step.operands))
-        size = super().run(squares)[0].double().sqrt()
+        sizes = [operand.double().abs() for operand in step.operands]
+        squares = super().run(replace(step, operands=tuple(each.square() for each in sizes)))[0]
+        whole = super().run(replace(step, operands=tuple(sizes)))[0].double()
         held = DType.FLOAT if dtype.is_reduced_precision else dtype
-        return (self.convert.moved(results[0].double(), size, held),)
+        return (self.convert.moved(results[0].double(), squares.double().sqrt(), whole, held),)

@@ -71,6 +71,14 @@ def test_sums_that_cancel_move_by_their_terms_and_no_more() -> None:
     assert float((reach / term_errors).max()) < 10
 
 
+def test_a_sum_that_cancels_to_a_float_moves_all_the_same() -> None:
+    """Kernels lose the small term where they add it to a large one first."""
+    x = torch.tensor([[1.0, 2.0**-25, -1.0], [3.0, 4.0, -7.0]])
+    small, whole = reach_of("y = sum(x, dims=[1])", "float", x).tolist()
+    assert small > 2.0**-25
+    assert whole == 0.0
+
+
 def test_a_whole_number_moves_by_one_where_it_is_nearly_a_tie() -> None:
     x = torch.tensor([[19.5, 19.49, 7.0, 2.5000001, -3.5]]) / 1.1
     reach = reach_of("y = cast(round(x * 1.1), int32)", "int32", x)
