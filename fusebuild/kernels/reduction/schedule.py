@@ -30,7 +30,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from fusebuild.artifact.plan import FormulaArg
-from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import decide
@@ -47,6 +46,7 @@ from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers, resident_blocks
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
+    STATIC_BYTES,
     WARP,
     check_outputs,
     check_reductions,
@@ -69,6 +69,7 @@ from fusebuild.kernels.common.spec import (
     try_domain,
 )
 from fusebuild.kernels.common.unfit import UnfitError
+from fusebuild.kernels.reduction import folded_rows
 from fusebuild.kernels.reduction.choices import InnerChoice, OuterChoice
 from fusebuild.kernels.reduction.column_threads import (
     MOST_FOLDED,
@@ -139,8 +140,6 @@ COLUMNS = Registers(base=32)
 """Registers of such a thread beside its running sums and the rows that it loads."""
 LEAST_BLOCKS = 2
 """Blocks of a multiprocessor at least: while one combines its threads' results, the other reads."""
-MOST_SHARED = 48 * 1024
-"""Bytes of shared memory that a block may have without asking for more."""
 LONGEST = 2**30
 """Elements to reduce below which 32-bit indices reach far enough beyond the last."""
 
@@ -227,22 +226,15 @@ def _of_columns(planner: Planner) -> list[VariantSpec]:
         few_moments: Formula = ("le", domain.points(domain.every), MOST_SINGLE)
         found.insert(1, replace(found[-1], name=f"single_{found[-1].name}", guard=(few_moments,)))
     begins_whole = not running_sums(task) or domain.reduced[0] == 0  # running sums begin with a thread's first vector
-    if begins_whole and can_fold and THREADS * _bytes_folded(planner, vec) <= MOST_SHARED:
+    if begins_whole and can_fold and folded_rows.shared_bytes(planner, vec, THREADS) <= STATIC_BYTES:
         narrow = MOST_FOLDED_MOMENTS if running_sums(task) else MOST_FOLDED
         few: Formula = ("lt", domain.points(domain.every), LONGEST)
-        shape: tuple[Formula, ...] = (("ge", domain.points(domain.reduced), LEAST_ROWS), ("lt", columns, narrow))
+        some_columns: tuple[Formula, ...] = (("le", 1, columns), ("lt", columns, narrow))
+        shape = (("ge", domain.points(domain.reduced), LEAST_ROWS), *some_columns)
         many = (few, *planner.aligned(domain.flat, vec), *shape)
         way = (f"folded_vec{vec}_int32", many, vec, "int32_t")
         found.insert(-2, _outer(planner, way, VectorLayout.SHIFTED, spreading=spread_folded))
     return [*small, *found]
-
-
-def _bytes_folded(planner: Planner, vec: int) -> int:
-    """What a thread has in shared memory of folded rows: a partial result of each element of a vector, and one more.
-    Those of lambdas are states, whose values are as far apart as the widest may be wide."""
-    task = planner.task
-    least = DType.DOUBLE.bytes if has_lambdas(task) else 1
-    return (vec + 1) * sum(max(least, partial_dtype(task, fid).bytes) for fid in folded(task, reductions(task)))
 
 
 def _small(planner: Planner, way: Width, last: VariantSpec) -> list[VariantSpec]:
@@ -397,8 +389,10 @@ def _outer(
         outers=domain.points(domain.every[: domain.reduced[0]]), are_left=each != 1,
     )  # fmt: skip
     if vectors is VectorLayout.SHIFTED:
-        fits = choice.threads * _bytes_folded(planner, vec) <= MOST_SHARED
+        fits = folded_rows.shared_bytes(planner, vec, choice.threads) <= STATIC_BYTES
         choice.require(fits, "threads", f"partial results of {choice.threads} threads have no room in shared memory")
+        is_wide = choice.threads >= MOST_FOLDED
+        choice.require(is_wide, "threads", f"up to {MOST_FOLDED - 1} columns of folded rows lie side by side")
     found = spreading(choice, columns)
     heuristics = OuterHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=each != 1 or found.splits != 1,

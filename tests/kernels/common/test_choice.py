@@ -214,6 +214,8 @@ class TestWhatNoKernelIsMadeOf:
             ("column_sum", "vec8_int32", {"block_y": 512},
              "knob block_y: it is 512, no power of two from 1 to 256"),
             ("column_sum", "vec8_int32", {"unroll": 32}, "knob unroll: it is 32, no power of two from 1 to 16"),
+            ("column_sum", "folded_vec8_int32", {"threads": 32},
+             "knob threads: up to 63 columns of folded rows lie side by side"),
             ("turned", "vec8_int32", {"tile": 256},
              "knob tile: tiles of 256 rows take 131072 bytes of shared memory, of 49152"),
             ("turned", "vec8_int32", {"threads": 1024},

@@ -9,11 +9,13 @@ import pytest
 
 from support.host_artifacts import chosen, compile_for_host
 from support.places import ROOT
-from support.small_recipes import text_of
+from support.small_recipes import recipe_of, text_of
 
 torch = pytest.importorskip("torch")
 
+from fusebuild.pipeline import plan_recipe  # noqa: E402
 from fusebuild.runtime.loader import LoadedPlan, load  # noqa: E402
+from fusebuild.target.table import TARGETS  # noqa: E402
 
 MOMENTS = "m, s, _ = welford(x, dims=[{}])"
 FLOATS = {"m": "float", "s": "float"}
@@ -87,6 +89,23 @@ def run(plan: LoadedPlan, name: str, *inputs: Any) -> Any:
 
 
 class TestColumns:
+    def test_any_variant_that_may_have_rows_without_columns_gives_no_sums(self, artifacts: Path) -> None:
+        plan, x = opened(artifacts, "scaled"), numbers(9000, 0, dtype=torch.half)
+        (allowed,) = plan.variants_for(x, floats(0))
+        assert len(allowed) > 1
+        for variant in allowed:
+            assert plan(x, floats(0), variant=variant).shape == (0,)
+
+    def test_narrow_rows_are_folded_where_shared_memory_has_room(self) -> None:
+        """nvcc counts 0xc800 bytes for the second one, of 0xc000 that a kernel may declare."""
+        sums = "total = sum(x, dims=[0])\ntop = max(x, dims=[0])"
+        more = f"{sums}\nnans = sum(isnan(x), dims=[0])\ninfs = sum(isinf(x), dims=[0])"
+        few, many = {"total": "float", "top": "bfloat16"}, {"nans": "int64", "infs": "int64"}
+        for body, outputs, is_folded in ((sums, few, True), (more, {**few, **many}, False)):
+            recipe = recipe_of(text_of({"x": "bfloat16[M, N]"}, body, outputs))
+            (segment,) = plan_recipe(recipe, [TARGETS["sm_90"]]).plan.targets[0].segments
+            assert any(variant.name.startswith("folded") for variant in segment.variants) == is_folded
+
     @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (5, 9), (700, 27), (3, 2001), (2049, 131), (40, 15)])
     def test_moments_of_vectors_that_begin_anywhere(self, artifacts: Path, rows: int, columns: int) -> None:
         plan, x = opened(artifacts, "columns"), numbers(rows, columns)
