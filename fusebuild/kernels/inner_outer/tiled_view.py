@@ -127,12 +127,17 @@ class _Tiles:
         accesses, axes = self.body.domain.accesses, (*self.parts.outer, *self.parts.columns)
         reads = self._steady.reads(OF_OUTER)
         own = [fid for fid in reads if accesses[fid].axes == axes and self.body.domain.is_contiguous(accesses[fid])]
-        first, count = replace(self._outer, name="next.outer"), "next.outers * columns"
+        first, count = replace(self._outer, name="int64_t(next.outer)"), "next.outers * columns"
         starts = [f"T{fid} + {self.body.base(fid, [first], self._column.axes)}" for fid in own]
         return tuple(
             f"if (next.number == 0) fb::expect<fb::kWarpThreads>({start}, fb::thread_lane(), {count});"
             for start in starts
         )
+
+    def _own_element(self, fid: int) -> str:
+        """The element of a column of the thread's row in the tile. Spare threads load none: their row is another's, who
+        may be writing it."""
+        return f"active ? r{fid}[(is_column ? k : 0) * apart] : {self.body.c_type(fid)}{{}}"
 
     def of_the_row(self) -> Lines:
         """What is one value a row, as far as it is known before the row is walked."""
@@ -184,7 +189,7 @@ class _Tiles:
                     loads=tuple(f"if (count > 0) v{fid} = fb::load_shared<kVec>(r{fid});" for fid in new if is_whole),
                     stores=tuple(f"if (count > 0) fb::store_shared(r{fid}, o{fid});" for fid in stored if is_whole),
                     element=(
-                        *(f"v{fid}[k] = r{fid}[(is_column ? k : 0) * apart];" for fid in new if not is_whole),
+                        *(f"v{fid}[k] = {self._own_element(fid)};" for fid in new if not is_whole),
                         *self._steady.taken(body, targets),
                         *sweep.vector,
                         *sweep.element,

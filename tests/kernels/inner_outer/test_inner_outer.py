@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from math import gcd
 
 import pytest
@@ -23,12 +24,21 @@ from fusebuild.kernels.inner_outer.rungs import RUNGS
 from fusebuild.kernels.inner_outer.schedule import IN_BLOCK
 from fusebuild.kernels.inner_outer.shape import InnerOuterHeuristics
 from fusebuild.pipeline import plan_recipe, read_recipes
+from fusebuild.recipe.recipe import Recipe
 from fusebuild.target.table import TARGETS, Target
 from support.places import ROOT
-from support.small_recipes import whole
+from support.small_recipes import recipe_of, text_of, whole
 
 SM_90 = TARGETS["sm_90"]
 ADALN = ROOT / "recipes" / "adaln_backward.yaml"
+
+
+def lines_of(recipe: Recipe) -> Iterator[str]:
+    """The lines of all its kernels."""
+    for kernel in plan_recipe(recipe, [SM_90]).kernels["sm_90"].values():
+        yield from (line.strip() for line in kernel.source.splitlines())
+
+
 SCHEDULER = INNER_OUTER
 
 PAIR = {"x": "bfloat16[M, N]", "g": "bfloat16[M, N]", "w": "bfloat16[N]"}
@@ -453,6 +463,20 @@ class TestLaunches:
                 "splits - first < kAhead * apart ? int(splits - first)"
             )
             assert len(narrowed) == narrowed.count("splits") + narrowed.count("splits - first") > 0
+
+    def test_what_the_next_sample_has_is_asked_for_where_there_is_one(self) -> None:
+        """Samples may have no rows; then there is no next one to tell by where the rows of this one end."""
+        asked = [line for line in lines_of(read_recipes([ADALN])[0]) if "fb::expect<kThreadsPerRow>" in line]
+        assert asked
+        assert all(line.startswith("if (first < last && last < end) ") for line in asked)
+
+    def test_what_heads_of_a_sample_share_is_not_asked_for(self) -> None:
+        """It has fewer elements than the columns of a row, which would lead beyond its end."""
+        inputs = {"scale": "bfloat16[B, 1, 1, D]", "g": "bfloat16[B, S, H, D]"}
+        body = "a = g * scale\nb = sum(g, dims=[1])\ny = a - sum(a, dims=[2, 3], keepdim=True)"
+        lines = [*lines_of(recipe_of(text_of(inputs, body, {"b": "float", "y": "float"})))]
+        assert any("T0" in line for line in lines)
+        assert not any("fb::expect" in line for line in lines)
 
     def test_a_sum_that_is_needed_with_others_is_not_scaled(self) -> None:
         """Scaled sums are finished on their own, and together all that one value needs."""
