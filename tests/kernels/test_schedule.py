@@ -262,7 +262,7 @@ class TestReduction:
         assert names(found) == ["vec4_int32", "tiled_int64", "shifted_vec4_int32", "scalar_int64"]
         long = ("lt", "N", 2**30)
         assert found[0].guard == (SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 0, 16), long)
-        assert found[1].guard == (("le", "N", 128),)
+        assert found[1].guard == (("le", 1, "N"), ("le", "N", 128))
         assert found[2].guard == (("aligned", 0, 16), ("ge", "N", 2), long)
         launch = found[0].launches[0]
         assert launch.kernel.heuristics == InnerHeuristics(threads=128, unroll=8, is_split=True)

@@ -26,7 +26,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 1;  // vectors of a row that a thread owns
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_e32c341f410aef26(
+inner_outer_persistent_f332d464a766242e(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
@@ -123,7 +123,7 @@ inner_outer_persistent_e32c341f410aef26(
         }
       }
     }
-    if (last < end) fb::expect<kThreadsPerRow>(T2 + (outer + 1) * n2, lane, columns);
+    if (first < last && last < end) fb::expect<kThreadsPerRow>(T2 + (outer + 1) * n2, lane, columns);
 
     for (int64_t top = first; top < last; top += kRows * stride) {
       FUSEBUILD_UNROLL
@@ -290,4 +290,4 @@ inner_outer_persistent_e32c341f410aef26(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_e32c341f410aef26)
+FUSEBUILD_ENTRY(inner_outer_persistent_f332d464a766242e)

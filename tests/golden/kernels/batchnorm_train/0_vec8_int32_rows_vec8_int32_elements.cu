@@ -78,9 +78,9 @@
 //   8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8),
 //   32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C,
 //   8), 128) <= 9*ceil_div(C, 8)))), max(1, 2*(R*C >= 8192*gpu.multiprocessors), 4*(R*C >= 16384*gpu.multiprocessors),
-//   8*(R*C >= 32768*gpu.multiprocessors)))))); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R < 1073741824,
-//   R*C < 2146435072, (C % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(mean, 16), aligned(rstd, 16),
-//   aligned(y, 16)
+//   8*(R*C >= 32768*gpu.multiprocessors)))))); if R*C < 1073741824, aligned(x, 16), R >= 512, 1 <= C, C < 16, R <
+//   1073741824, R*C < 2146435072, (C % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(mean, 16),
+//   aligned(rstd, 16), aligned(y, 16)
 // launch: segment 0, realigned_vec8_int32_rows_vec8_int32 3 of 3 on sm_90: grid argument 9*ceil_div(R, (128 // max(1,
 //   2*(ceil_div(C, 8) > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <=
 //   9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64)

@@ -340,8 +340,8 @@
 //   ceil_div(max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C,
 //   64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(ceil_div(R*C, 8192*max(1,
 //   ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) >
-//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R <
-//   1073741824, R*C < 2146435072, (C % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(mean, 16),
+//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, 1 <= C, C < 16, R
+//   < 1073741824, R*C < 2146435072, (C % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(mean, 16),
 //   aligned(rstd, 16), aligned(y, 16)
 // launch: segment 0, folded_vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
 //   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
@@ -378,8 +378,8 @@
 //   ceil_div(max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C,
 //   64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(ceil_div(R*C, 8192*max(1,
 //   ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) >
-//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R <
-//   1073741824, R*C < 2146435072, aligned(y, 16)
+//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, 1 <= C, C < 16, R
+//   < 1073741824, R*C < 2146435072, aligned(y, 16)
 // launch: segment 0, folded_vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
 //   (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
@@ -415,8 +415,8 @@
 //   ceil_div(max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C,
 //   64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))), 8))) // (8 - 6*max(max(1, min(ceil_div(R*C, 8192*max(1,
 //   ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) >
-//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R <
-//   1073741824
+//   3*gpu.multiprocessors)))) > 256, C < 8)))), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, 1 <= C, C < 16, R
+//   < 1073741824
 // launch: segment 0, realigned_vec8_int32_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
 //   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),

@@ -12,7 +12,7 @@
 //   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
 //   4*gpu.multiprocessors))))*N) bytes, M, N, N, max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors)))); if M*N <
-//   1073741824, aligned(x, 16), M >= 512, N < 64, M < 1073741824
+//   1073741824, aligned(x, 16), M >= 512, 1 <= N, N < 64, M < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -64,8 +64,8 @@
 //   ceil_div(max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
 //   64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors)))), 20))) // (8 - 6*max(max(1, min(ceil_div(M*N, 8192*max(1,
 //   ceil_div(N, 64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) >
-//   4*gpu.multiprocessors)))) > 640, N < 8)))), 256)); if M*N < 1073741824, aligned(x, 16), M >= 512, N < 64, M <
-//   1073741824
+//   4*gpu.multiprocessors)))) > 640, N < 8)))), 256)); if M*N < 1073741824, aligned(x, 16), M >= 512, 1 <= N, N < 64, M
+//   < 1073741824
 // launch: segment 0, realigned_vec8_int32 2 of 2 on sm_90: grid (argument 4 > 1)*ceil_div(N, max(1, min(N, (8 -
 //   6*max(argument 4 > 640, N < 8))*min(max(1, N // (8*gpu.multiprocessors)), max(max(1, N //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 4, 20))) // (8 - 6*max(argument 4 > 640, N < 8)))),

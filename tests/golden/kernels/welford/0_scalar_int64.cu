@@ -15,7 +15,7 @@
 //   16384) + 1)) + (N > 32*(3*(M >= 16384) + 1)) + (N > 64*(3*(M >= 16384) + 1)) + (N > 128*(3*(M >= 16384) + 1)),
 //   max(1, min(max(1, min(4*(N <= 7) + 4, 64 // max(1, N))), ceil_div(M, 1536*gpu.multiprocessors*max(1, ceil_div(M,
 //   1536*gpu.multiprocessors*max(1, min(4*(N <= 7) + 4, 64 // max(1, N)))))))), max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))); if N <= 256
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))); if 1 <= N, N <= 256
 // launch: segment 0, scalar_int64 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N*(3*(M*N <= 2048*gpu.multiprocessors) +
 //   1) > 3), 4*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 8), 8*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) >
 //   16*((M >= 16384) + 1)), 16*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64*((M >= 16384) + 1)), 32*(N*(3*(M*N <=

@@ -36,7 +36,7 @@
 //   (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((N >
 //   3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), 10))) // (8 -
 //   6*max(max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors)))) > 320, M < 8)))), 256)); if N <= 256
+//   8*gpu.multiprocessors)))) > 320, M < 8)))), 256)); if 1 <= N, N <= 256
 // launch: segment 0, shifted_vec8_int32 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, max(1, min(M, (8 -
 //   6*max(argument 7 > 320, M < 8))*min(max(1, M // (8*gpu.multiprocessors)), max(max(1, M //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 7, 10))) // (8 - 6*max(argument 7 > 320, M < 8)))),
