@@ -442,7 +442,7 @@ class TestLaunches:
         assert several
         for text in several:
             assert "const int64_t following = are_left ? top + kRows * stride : last;" in text
-            assert "if (last < end) fb::expect<kThreadsPerRow>(T2 + (outer + 1) * n2, lane, columns);" in text
+            assert "fb::expect<kThreadsPerRow>(T2 + (outer + 1) * n2, lane, columns);" in text
 
     def test_the_finish_counts_partial_results_in_64_bits(self) -> None:
         """They may be more than 2**31: as many as there are outer indices, times the splits."""
