@@ -29,7 +29,7 @@ from fusebuild.oracle.rounding import reaches
 from fusebuild.recipe.drawn import drawn_cases
 from fusebuild.recipe.inside import recipe_in
 from fusebuild.recipe.recipe import Recipe
-from fusebuild.recipe.sizes import numels_of, require_fitting, symbols_of
+from fusebuild.recipe.sizes import numels_of, require_fitting, shown_case, symbols_of
 from fusebuild.runtime.loader import LoadedPlan, load
 
 logger = logging.getLogger(__name__)
@@ -272,13 +272,12 @@ def verify_case(
     as the largest of no elements."""
     inputs = recipe_inputs(recipe, case, seed=seed, device=device)
     try:
-        plan.variants_for(*inputs)
+        variants = possible_variants(plan, inputs)
     except ValueError as error:
-        shown = ",".join(f"{name}={size}" for name, size in case.items())
-        raise UsageError(f"case {shown}: {error}") from error
+        raise UsageError(f"case {shown_case(case)}: {error}") from error
     trial = trial_on(recipe.fusion, case, inputs)
     yield repeat_trial(plan, trial, runs)
-    for variant in possible_variants(plan, trial.inputs):
+    for variant in variants:
         yield repeat_trial(plan, trial, runs, variant=variant)
     misaligned = replace(trial, inputs=[_misaligned(value) for value in trial.inputs])
     yield repeat_trial(plan, misaligned, runs, layout="misaligned")

@@ -16,10 +16,15 @@ def symbols_of(fusion: Fusion) -> list[str]:
     return list(dict.fromkeys(binding.extent for binding in fusion.extents if isinstance(binding.extent, str)))
 
 
+def shown_case(case: Mapping[str, int]) -> str:
+    """``case`` as ``--case`` takes it: ``M=4,N=0``."""
+    return ",".join(f"{name}={size}" for name, size in case.items())
+
+
 def require_fitting(fusion: Fusion, case: Mapping[str, int]) -> None:
     """Raise :class:`UsageError` unless ``case`` gives each symbol of ``fusion`` a size that the recipe allows."""
     symbols = symbols_of(fusion)
-    shown = ",".join(f"{name}={size}" for name, size in case.items())
+    shown = shown_case(case)
     for name in case:
         if name not in symbols:
             hint = nearest(name, symbols) or f"its symbols are {', '.join(symbols) or 'none'}"

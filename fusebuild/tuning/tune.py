@@ -24,7 +24,7 @@ from fusebuild.pipeline import read_recipes, tuned_beside
 from fusebuild.planning.tuned import Entry, Point, TunedKernels, bucket_of, encode_tuned, points_of
 from fusebuild.recipe.files import tuned_path
 from fusebuild.recipe.recipe import Recipe
-from fusebuild.recipe.sizes import require_fitting
+from fusebuild.recipe.sizes import require_fitting, shown_case
 from fusebuild.segmentation import segment
 from fusebuild.target.table import Target
 from fusebuild.tuning.climb import MOST_NEIGHBOURS, Outcome, climb
@@ -140,9 +140,8 @@ def _tasks(recipe: Recipe, points: Sequence[Point], target: Target, cases: Seque
                 found.setdefault(task.key, task)
     for case in cases:
         if case not in fitting:
-            shown = ",".join(f"{name}={size}" for name, size in case.items())
             raise UsageError(
-                f"case {shown}: {recipe.fusion.name} is planned for no sizes like these; "
+                f"case {shown_case(case)}: {recipe.fusion.name} is planned for no sizes like these; "
                 "make them its first case, or name them in its extents"
             )
     return list(found.values())

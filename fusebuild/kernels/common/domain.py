@@ -355,7 +355,7 @@ class AxisDomain:
     def flat(self) -> tuple[int, ...]:
         """Tensors that are dense over the whole domain: the element at a linear index of it lies there in memory."""
         accesses = self.accesses.items()
-        return tuple(fid for fid, access in accesses if access.axes == self.every and self.is_contiguous(access))
+        return tuple(fid for fid, access in accesses if self.is_dense_over(access, self.every))
 
     @property
     def extent_names(self) -> tuple[str, ...]:
@@ -395,6 +395,10 @@ class AxisDomain:
                 return False
             running = product([self.axes[axis].extent, running])
         return access.offset == 0 and not access.bounds and access.position is None
+
+    def is_dense_over(self, access: Access, axes: tuple[int, ...]) -> bool:
+        """True when the tensor changes along ``axes``, in that order and along no other, and is dense over them."""
+        return access.axes == axes and self.is_contiguous(access)
 
     def fills_memory(self, access: Access) -> bool:
         """True when the tensor's elements lie side by side, from its first one on, in whatever order of axes."""

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified
 from fusebuild.kernels.common.choice import Choice, decide
-from fusebuild.kernels.common.domain import Access
 from fusebuild.kernels.common.finish import (
     NARROWEST,
     CallGroup,
@@ -146,11 +145,10 @@ class Tiled(Planner):
     @property
     def _of_rows(self) -> tuple[int, ...]:
         """Inputs that have one element a row, in the rows' order."""
-
-        def is_row(access: Access) -> bool:
-            return access.axes == self.parts.rows and self.domain.is_contiguous(access)
-
-        return tuple(fid for fid, access in self.domain.accesses.items() if fid in self.task.inputs and is_row(access))
+        accesses, rows = self.domain.accesses, self.parts.rows
+        return tuple(
+            fid for fid in accesses if fid in self.task.inputs and self.domain.is_dense_over(accesses[fid], rows)
+        )
 
     @property
     def _in_place(self) -> dict[int, int]:

@@ -124,9 +124,8 @@ class _Tiles:
     def _expected(self) -> Lines:
         """The lines that ask for what stays for the outer indices of the tile ``next``: the warp loads it when it comes
         to them."""
-        accesses, axes = self.body.domain.accesses, (*self.parts.outer, *self.parts.columns)
-        reads = self._steady.reads(OF_OUTER)
-        own = [fid for fid in reads if accesses[fid].axes == axes and self.body.domain.is_contiguous(accesses[fid])]
+        domain, axes = self.body.domain, (*self.parts.outer, *self.parts.columns)
+        own = [fid for fid in self._steady.reads(OF_OUTER) if domain.is_dense_over(domain.accesses[fid], axes)]
         first, count = replace(self._outer, name="int64_t(next.outer)"), "next.outers * columns"
         starts = [f"T{fid} + {self.body.base(fid, [first], self._column.axes)}" for fid in own]
         return tuple(

@@ -33,6 +33,4 @@ class OuterChoice(InnerChoice):
     """As :class:`InnerChoice` for columns. ``block_y`` threads of a block share columns, or more where there are not
     columns enough for the others."""
 
-    FEWER = ("unroll", "threads")
-
     block_y: int

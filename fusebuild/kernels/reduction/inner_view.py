@@ -57,8 +57,8 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     found = rows.only_elements(gathered, reader)
     only = Sweep(merged=(*found.accumulators, *found.merged))  # the position comes while the row is on its way
     kept = Sweep(accumulators=tuple(folding.declaration() for folding in foldings(body, gathered.plain)))
-    sweep = _without_idle_coordinates(join(kept, sweep, rows.updates(gathered), only, Sweep(reduce=reduce)))
-    sweep = replace(sweep, coordinates=tuple(line for line in sweep.coordinates if line != INSIDE))
+    joined = join(kept, sweep, rows.updates(gathered), only, Sweep(reduce=reduce))
+    sweep = _without_test(_without_idle_coordinates(joined))
     if heuristics.in_pieces:
         bases, sweep = (), replace(sweep, load_coordinates=PIECE, coordinates=(*PIECE, INSIDE))
     short = (_of_tile(spec, heuristics.tile), _of_rows_alone(rows, outputs, bases)) if heuristics.tile else ()
@@ -105,15 +105,15 @@ def _of_tile(spec: KernelSpec, tile: Tile) -> Sweep:
     flat = [fid for fid in rows.reads if fid in body.domain.flat]
     of_rows = rows.side_by_side(fid for fid in rows.reads if not rows.has_columns(fid))
     setup, bases = rows.setup(outputs, flat, {fid: f"rows{fid}[own]" for fid in of_rows})
-    found = join(
+    joined = join(
         Sweep(accumulators=tuple(folding.declaration() for folding in foldings(body, gathered.plain))),
         rows.sweep(gathered.targets(), rows.of_rows, partial(_from_tile, rows)),
         rows.updates(gathered),
         rows.only_elements(gathered, "lane == 0"),
     )
+    found = _without_test(joined)
     sweep = replace(
         found,
-        coordinates=tuple(line for line in found.coordinates if line != INSIDE),
         vector=(*found.loads, *found.vector),
         row=(*setup, *bases, *(f"const {body.c_type(fid)}* r{fid} = tile{fid} + own * columns;" for fid in flat)),
         reduce=f"fb::reduce_threads(width, {accumulators(body, indices)});",
@@ -193,6 +193,11 @@ def _without_idle_coordinates(sweep: Sweep) -> Sweep:
     """``sweep``, whose ``loads`` find their own coordinates, without those that nothing else names."""
     used = replace(sweep, load_coordinates=(), loads=()).without_idle_coordinates()
     return replace(used, load_coordinates=sweep.load_coordinates, loads=sweep.loads)
+
+
+def _without_test(sweep: Sweep) -> Sweep:
+    """``sweep`` without the test which elements of a vector are the row's: the template has it where it is needed."""
+    return replace(sweep, coordinates=tuple(line for line in sweep.coordinates if line != INSIDE))
 
 
 def _result_stores(rows: Rows, outputs: Sequence[int]) -> Sweep:

@@ -94,7 +94,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     if spec.is_shifted:
         firsts = ", ".join(each.argument("[0]") for each in foldings(body, indices))
         sweep = replace(_inside_alone(sweep), reduce=f"fb::reduce_columns_of<kThreads>(x, y, width, height, {firsts});")
-    ahead = _in_part(body, vectors, groups) if spec.is_shifted else Sweep()
+    ahead = _in_part(body, vectors, groups) if spec.is_shifted else NOTHING
     exprs = (*exprs, *body.closure(outputs, results))
     return column_view(body, exprs, groups, touched, iota, sweep, epilogue, ahead)
 

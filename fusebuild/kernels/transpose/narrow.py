@@ -13,6 +13,7 @@ from functools import partial
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, total
 from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.planner import Planner
+from fusebuild.kernels.common.rows import STATIC_BYTES
 from fusebuild.kernels.common.spec import (
     VariantSpec,
     VectorLayout,
@@ -32,8 +33,6 @@ LEAST_BITS = 1
 """A block has two vectors of a column at least: what it stores begins where a sector of memory does."""
 BLOCKS = 2
 """Blocks for each multiprocessor before one has more rows."""
-TILE_BYTES = 48 * 1024
-"""Static shared memory that the tiles of a block may take together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +89,8 @@ def narrow_variant(planner: Planner, vec: int, tiled: tuple[int, ...]) -> Varian
 def _check(choice: PointwiseHeuristics, *, target: Target, vec: int, element: int) -> None:
     check_elements(choice, target)
     size = tile_elements(choice.threads * choice.unroll, vec) * element
-    choice.require(
-        size <= TILE_BYTES, "unroll", f"tiles of so many vectors take {size} bytes of shared memory, of {TILE_BYTES}"
-    )
+    message = f"tiles of so many vectors take {size} bytes of shared memory, of {STATIC_BYTES}"
+    choice.require(size <= STATIC_BYTES, "unroll", message)
     fewest = MOST_COLUMNS << LEAST_BITS
     choice.require(choice.threads * choice.unroll >= fewest, "unroll", f"a block has {fewest} vectors at least")
 

@@ -33,7 +33,7 @@ from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.planner import Planner, Width
-from fusebuild.kernels.common.rows import MAX_THREADS, WARP
+from fusebuild.kernels.common.rows import MAX_THREADS, STATIC_BYTES, WARP
 from fusebuild.kernels.common.spec import (
     VariantSpec,
     VectorLayout,
@@ -45,7 +45,7 @@ from fusebuild.kernels.common.spec import (
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.pointwise import schedule as pointwise
 from fusebuild.kernels.pointwise.narrow import counted_parameters
-from fusebuild.kernels.transpose.narrow import TILE_BYTES, has_narrow, narrow_variant
+from fusebuild.kernels.transpose.narrow import has_narrow, narrow_variant
 from fusebuild.target.table import Target
 
 THREADS = 256
@@ -209,7 +209,7 @@ class _Wanted:
 def _propose(vec: int, element: int, wanted: _Wanted) -> TransposeChoice:
     """What is ``wanted``, or what fits; an element of all tiles takes ``element`` bytes."""
     tile = wanted.side
-    while wanted.tile_bytes(tile, element) > TILE_BYTES:
+    while wanted.tile_bytes(tile, element) > STATIC_BYTES:
         tile //= 2
     threads = min(THREADS, tile * tile // vec)
     return TransposeChoice(threads=threads, tile=tile, min_blocks=wanted.held // threads)
@@ -221,7 +221,7 @@ def _check(choice: TransposeChoice, *, target: Target, vec: int, element: int, w
     choice.require_power_of_two("tile", vec, 8 * WARP)
     size = wanted.tile_bytes(tile, element)
     choice.require(
-        size <= TILE_BYTES, "tile", f"tiles of {tile} rows take {size} bytes of shared memory, of {TILE_BYTES}"
+        size <= STATIC_BYTES, "tile", f"tiles of {tile} rows take {size} bytes of shared memory, of {STATIC_BYTES}"
     )
     choice.require_power_of_two("threads", WARP, MAX_THREADS)
     vectors = tile * tile // vec

@@ -25,7 +25,7 @@ FUSEBUILD_DEVICE int sharing(int own, int parts) {
 // As inside_of, where most vectors are inside with all of their elements, which takes fewer steps to say.
 template <int N>
 FUSEBUILD_DEVICE unsigned mostly_inside(int column, int columns) {
-  return column >= 0 && columns - column >= N ? (1u << N) - 1 : inside_of<N>(column, columns);
+  return column >= 0 && columns - column >= N ? kAllOf<N> : inside_of<N>(column, columns);
 }
 
 // Runs of `length` elements, `period` apart, the first one from element `begin` of a tensor on. A tile has
@@ -106,7 +106,7 @@ struct AroundMean {
  private:
   template <int N>
   static FUSEBUILD_DEVICE void leave(Vec<T, N>& elements, unsigned inside) {
-    if (inside == (1u << N) - 1) return;
+    if (inside == kAllOf<N>) return;
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k) elements[k] = is_inside(inside, k) ? elements[k] : T(0);
   }

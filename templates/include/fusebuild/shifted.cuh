@@ -69,7 +69,7 @@ FUSEBUILD_DEVICE void store_inside(T* address, const Vec<T, N>& values, unsigned
   Packed<T, N> packed[1] = {pack(values)};
   if constexpr (sizeof(T) < 4 && sizeof(packed[0].words[0]) >= 4)
     stay_packed(packed);  // one by one they are taken out of it, not kept beside it
-  if (inside == (1u << N) - 1) {
+  if (inside == kAllOf<N>) {
     store_packed(address, packed[0]);
   } else {
     const Vec<T, N> each = unpack(packed[0]);
@@ -115,7 +115,7 @@ FUSEBUILD_DEVICE Vec<T, N> unpack(const AllOrOne<T, N>& loaded, int alone) {
 
 template <typename T, int N>
 FUSEBUILD_DEVICE void store_all_or_one(T* address, const Vec<T, N>& values, int alone) {
-  store_inside(address, values, alone < 0 ? (1u << N) - 1 : 1u << alone);
+  store_inside(address, values, alone < 0 ? kAllOf<N> : 1u << alone);
 }
 
 // What a row has beside its whole aligned vectors of N elements: a few elements `before` the first one, and a
