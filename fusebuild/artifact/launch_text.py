@@ -112,7 +112,7 @@ class _Spelling:
         if launch.shared_bytes != 0:
             yield _with_arguments(f"shared {self._text(launch.shared_bytes)} bytes", given)
         if launch.overlaps is True:
-            yield "overlaps the one before"
+            yield "overlaps what is before"
         yield f"given {', '.join(given)}"
 
     def guard(self, variant: p.Variant) -> list[str]:

@@ -128,8 +128,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One kernel launch. ``kernel`` is both the entry symbol and the stem of the object's file name.
 
     ``grid`` holds three formulas; a grid with a zero in it launches nothing. ``shared_bytes`` is dynamic shared memory.
-    One that ``overlaps`` may begin before the launch before it in the plan has ended, of the same segment or another:
-    its kernel waits for that one by itself. The first launch of a plan, and one after a library's call, do not.
+    One that ``overlaps`` may begin before what is before it on the stream has ended: every thread of its kernel waits
+    for that by itself.
     """
 
     kernel: str

@@ -210,7 +210,6 @@ class _TargetCheck:
         self.defined_by: dict[int, int] = {}
         self.memory_of: dict[OriginalFid, OriginalFid] = {}  # of each view, the value whose memory it uses
         self.freed: set[int] = set()
-        self.follows_launch = False
 
     def run(self) -> None:
         _check_unique("slot", (slot.id for slot in self.target.workspace))
@@ -256,10 +255,8 @@ class _TargetCheck:
         self.scope.check_formula(segment.hbm_bytes, "hbm_bytes")
         if isinstance(segment.call, p.LibraryCall):
             self._check_call(segment.call, segment)
-            self.follows_launch = False
         else:
             self._check_variants(segment)
-            self.follows_launch |= any(variant.launches for variant in segment.variants)
 
     def _check_call(self, call: p.LibraryCall[OriginalFid], segment: p.PlanSegment) -> None:
         """Raise unless every operand is a tensor that holds what ``call`` says that the library reads or writes."""
@@ -338,11 +335,8 @@ class _TargetCheck:
                 self.scope.check_formula(formula, f"variant {variant.name}: guard", guard=True)
                 _check_of_no_device(formula, f"variant {variant.name}: guard")
         for variant in segment.variants:
-            for number, launch in enumerate(variant.launches):
-                where = f"variant {variant.name}: {launch.kernel}"
-                self._check_launch(launch, segment, where)
-                if number == 0 and not self.follows_launch and launch.overlaps is True:
-                    raise _WrongError(f"{where}: it overlaps the launch before it, and there is none")
+            for launch in variant.launches:
+                self._check_launch(launch, segment, f"variant {variant.name}: {launch.kernel}")
             self._check_writes(variant, segment)
 
     def _check_writes(self, variant: p.Variant, segment: p.PlanSegment) -> None:

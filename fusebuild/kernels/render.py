@@ -118,7 +118,6 @@ def _text(spec: KernelSpec, view: KernelView) -> str:
         "constants": _CONSTANTS,
         "view": view,
         "min_blocks": spec.min_blocks,
-        "waits": spec.order.waits,
         "starts_next_early": spec.order.starts_next_early,
     }
     return environment().get_template(f"{spec.template}.cu.jinja").render(kernel=kernel)

@@ -40,7 +40,7 @@ from fusebuild.ir.text import print_fusion
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import ExtentFact, Output
 from fusebuild.kernels.common.family import Runs
-from fusebuild.kernels.common.overlap import RunsBeside, overlapped, runs_beside
+from fusebuild.kernels.common.overlap import overlapped, starting_next_early
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.specialization import hinted_sizes, specialized_variants
 from fusebuild.kernels.library.schedule import library_call
@@ -85,17 +85,16 @@ def plan_target(
     segments: list[PlanSegment] = []
     slots = _intermediate_slots(segmented)
     freed, backward = _freed(segmented), backward_segments(segmented)
-    around = runs_beside([segment.family for segment in segmented.segments])
-    written = _written_before(segmented)
+    starting = starting_next_early([segment.family for segment in segmented.segments])
     extents = {binding.extent: binding.fid for binding in reversed(segmented.fusion.extents)}
     eased_ways = eased_by_key(eased, segmented)
-    for segment, beside, changed in zip(segmented.segments, around, written, strict=True):
+    for segment, starts_next in zip(segmented.segments, starting, strict=True):
         is_backward = segment.id in backward
-        key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion)), is_backward, beside, changed
+        key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion)), is_backward, starts_next
         if key not in known:
             variants = _variants(segment, target, tuned, eased_ways)
             turned = map(VariantSpec.backwards, variants) if is_backward else variants
-            placed = [overlapped(variant, beside, changed) for variant in turned]
+            placed = [overlapped(variant, starts_next) for variant in turned]
             texts = Texts()
             known[key] = tuple((variant, _render(segment, variant, recipe, texts)) for variant in placed)
         scratch = _scratch_slots([variant for variant, _ in known[key]], segment.id, len(slots))
@@ -120,7 +119,7 @@ def plan_alone(
     own = {SegmentFid(fid): OriginalFid(fid) for fid in segment.fid_map}
     alone = replace(segment, id=0, task=segment.fusion.whole(), fid_map=own, rematerialized=(), why=())
     segmented = SegmentedFusion(fusion=segment.fusion, segments=(alone,))
-    variant = overlapped(replace(variant, guard=()), RunsBeside(), ())
+    variant = overlapped(replace(variant, guard=()), starts_next_early=False)
     rendered = _render(alone, variant, recipe, Texts())
     extents = {binding.extent: binding.fid for binding in reversed(segment.fusion.extents)}
     planned = _plan_segment(alone, (_plan_variant(extents, alone, variant, rendered, 0),), ())
@@ -139,17 +138,6 @@ def _variants(segment: Segment, target: Target, tuned: ChoicesByKey, eased: Choi
     special = specialized_variants(segment.fusion, general, at) if general else ()
     few = [variant for variant in general if variant.for_few_rows]
     return (*few, *special, *(variant for variant in general if not variant.for_few_rows))
-
-
-def _written_before(segmented: SegmentedFusion) -> list[frozenset[int]]:
-    """For each segment the fids of its own that kernels before it write: what segments before it compute, views
-    included, and inputs that they overwrite."""
-    aliases = {output.fid: output.alias for output in segmented.fusion.outputs}
-    found, written = list[frozenset[int]](), set[int | None]()
-    for segment in segmented.segments:
-        found.append(frozenset(int(own) for own, original in segment.fid_map.items() if original in written))
-        written.update(segment.outputs, (aliases.get(fid) for fid in segment.outputs))
-    return found
 
 
 def _freed(segmented: SegmentedFusion) -> dict[int, tuple[OriginalFid, ...]]:
@@ -310,7 +298,7 @@ def _plan_variant(
                     renumber(_of_the_plan(extents, parameter.arg, first_slot), segment.fid_map)
                     for parameter in kernel.parameters
                 ),
-                overlaps=launch.overlaps or msgspec.UNSET,
+                overlaps=True,
             )
             for launch, kernel in zip(variant.launches, kernels, strict=True)
         ),

@@ -225,7 +225,7 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     "no overlap": (
         "batches_split", each_variant(without_overlap),
         "segment 0, vec8_int32 2 of 2 on host: the plan says nothing of 'overlaps', "
-        "where its text says overlaps the one before",
+        "where its text says overlaps what is before",
     ),
     "variants in another order": (
         "batches_split", variants_backwards,

@@ -289,7 +289,7 @@ class TestReduction:
         assert first.kernel.template == "reduction_inner"
         sizes = {"M": 16384, "N": 8192, MULTIPROCESSORS: 132}
         assert [evaluate(each, sizes) for each in first.grid] == [1, 1056, 1]
-        assert (first.overlaps, finish.overlaps) == (False, True)
+        assert (first.starts_early, finish.starts_early) == (False, True)
         assert [evaluate(each, sizes) for each in variant.scratch] == [1056 * 4]
 
     @pytest.mark.parametrize(

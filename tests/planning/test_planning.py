@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from fusebuild.artifact.plan import (
@@ -82,7 +81,7 @@ class TestArguments:
         assert StrideArg(fid=0, dim=0) in first.args
         assert ScalarArg(fid=1) in first.args
         assert WorkspaceArg(slot=0) in finish.args
-        assert (first.overlaps, finish.overlaps) == (msgspec.UNSET, True)
+        assert (first.overlaps, finish.overlaps) == (True, True)
 
     def test_segments_speak_in_original_fids(self) -> None:
         second = plan_text(SUM_THEN_ADD).plan.targets[0].segments[1]

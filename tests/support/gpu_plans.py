@@ -102,9 +102,9 @@ def follow(output: int, read: int, slot: int, *, grid: Any = 1, overlaps: bool =
 
 
 def overlapping_plan() -> Plan:
-    """t = 2x, late; y = t + 1 overlaps it; z = y + 1 overlaps that; w = z + 1 overlaps nothing. The first of the last
-    segment's launches, which a second one overlaps, is empty where N < 1000. ``times`` says when t ended and when
-    the others began."""
+    """t = 2x, late; y = t + 1 overlaps it; z = y + 1 overlaps that, and so does w = z + 1, of the next segment, by the
+    second of two launches, of which the first is empty where N < 1000. ``times`` says when t ended and when the others
+    began."""
     names = ("x", "t", "times", "y", "z", "w")
     values = [
         plans.tensor(fid, name, [5] if name == "times" else ["N"], "int64" if name == "times" else "float")
@@ -117,6 +117,23 @@ def overlapping_plan() -> Plan:
         "overlapping", values, [0], [PlanOutput(fid=fid, name=names[fid]) for fid in (1, 2, 3, 4, 5)],
         [plans.segment(0, [0], [1, 2, 3, 4], *chain), plans.segment(1, [4, 2], [5], *alone)],
     )  # fmt: skip
+
+
+def late_plan() -> Plan:
+    """t = 2x, late; ``times[0]`` says when it ended. It lets the next kernel begin at once, and does not wait."""
+    values = [plans.tensor(0, "x", ["N"]), plans.tensor(1, "t", ["N"]), plans.tensor(2, "times", [5], "int64")]
+    late = plans.launch("late", TensorArg(1), TensorArg(2), TensorArg(0), ExtentArg(-1))
+    outputs = [PlanOutput(fid=1, name="t"), PlanOutput(fid=2, name="times")]
+    return plans.plan("late", values, [0], outputs, [plans.segment(0, [0], [1, 2], late)])
+
+
+def first_overlaps_plan() -> Plan:
+    """y = x + 1 by a launch that overlaps whatever was before the call; ``times[1]`` says when it began."""
+    values = [plans.tensor(0, "x", ["N"]), plans.tensor(1, "y", ["N"]), plans.tensor(2, "times", [5], "int64")]
+    outputs = [PlanOutput(fid=1, name="y"), PlanOutput(fid=2, name="times")]
+    return plans.plan(
+        "first_overlaps", values, [0], outputs, [plans.segment(0, [0], [1, 2], follow(1, 0, 1, overlaps=True))]
+    )
 
 
 def inputs(m: int = 300, n: int = 512, device: str = "cuda") -> tuple[Any, ...]:
@@ -135,4 +152,4 @@ def check_overlapping(x: Any, made: tuple[Any, ...]) -> None:
     assert torch.equal(w, z + 1)
     ended, *began = times.tolist()
     assert began[0] < ended, "the second launch did not begin before the first had ended"
-    assert began[3] > ended, "a launch whose segment has none before it began before the segment"
+    assert began[3] > ended, "a launch began before the one before the one before it had ended"

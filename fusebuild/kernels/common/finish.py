@@ -144,7 +144,8 @@ class Finisher(Planner):
             "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1,
             sizes=KnownSizes(help=False),
         )  # fmt: skip
-        return LaunchSpec(kernel=kernel, grid=(simplified(total(blocks)), 1, 1), block=(threads, 1, 1), overlaps=True)
+        grid = (simplified(total(blocks)), 1, 1)
+        return LaunchSpec(kernel=kernel, grid=grid, block=(threads, 1, 1), starts_early=True)
 
     def launch_at_call(self, group: FinishGroup, narrowest: Formula, *, needed: Formula = 1) -> LaunchSpec:
         """The launch that finishes ``group`` where it is ``needed``, laid out by the number of splits at a call. Blocks
@@ -171,7 +172,7 @@ class Finisher(Planner):
             sizes=KnownSizes(help=False),
         )  # fmt: skip
         grid = (simplified(total(blocks)), 1, 1)
-        return LaunchSpec(kernel=kernel, grid=grid, block=(FINISH_THREADS, 1, 1), overlaps=True)
+        return LaunchSpec(kernel=kernel, grid=grid, block=(FINISH_THREADS, 1, 1), starts_early=True)
 
     def _width(self, group: CallGroup, most: int) -> Formula:
         """Results of a block: a multiple of what is narrowest, ``most`` at most, where there are enough with as many

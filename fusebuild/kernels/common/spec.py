@@ -70,7 +70,9 @@ class Pointer:
     """Whether it only reads."""
 
     restrict: bool
-    """Whether nobody else writes it while the kernel runs: a compiler may take it for constant, and load it early."""
+    """Whether nobody else reads or writes it while the kernel runs. Never of what a kernel only reads: a compiler
+    would take that for constant, and may load it before the kernel waits for those that write it
+    (:mod:`fusebuild.kernels.common.overlap`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +139,6 @@ class Order:
     backwards: bool = False
     """Whether its blocks count from the end of its tensors (:meth:`VariantSpec.backwards`)."""
 
-    waits: bool = False
-    """Whether it may begin while the kernel before it runs, and waits for the end of that one."""
-
     starts_next_early: bool = False
     """Whether the next kernel may begin as soon as all blocks of this one have
     (:mod:`fusebuild.kernels.common.overlap`)."""
@@ -189,14 +188,14 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
-    """One that ``overlaps`` may begin before the launch before it has ended: every thread of its kernel waits for that
-    one before it reads what kernels before it wrote, and before it writes."""
+    """One that ``starts_early`` may begin as soon as all blocks of the launch before it in its variant have
+    (:mod:`fusebuild.kernels.common.overlap`)."""
 
     kernel: KernelSpec
     grid: tuple[Formula, Formula, Formula]
     block: tuple[int, int, int]
     shared_bytes: Formula = 0
-    overlaps: bool = False
+    starts_early: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,16 +308,17 @@ def source_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
 
 def _pointers(task: Task, tensors: Iterable[tuple[str, Value, str]]) -> list[KernelParameter]:
     """The addresses of ``tensors``, each with its name and a comment. Where an output of ``task`` overwrites an input,
-    any may be written while a kernel runs."""
+    any may be read while a kernel writes it."""
     outputs = {*task.outputs}
     overwrites = any(output.alias is not None and output.fid in outputs for output in task.fusion.outputs)
+    alone = set[int]() if overwrites else outputs
     return [
         KernelParameter(
             c_type=value.dtype.row.c_type,
             name=name,
             arg=TensorArg(fid=SegmentFid(value.fid)),
             comment=comment,
-            pointer=Pointer(const=value.fid not in outputs, restrict=not overwrites),
+            pointer=Pointer(const=value.fid not in outputs, restrict=value.fid in alone),
         )
         for name, value, comment in tensors
     ]
@@ -421,8 +421,7 @@ def known_parameters(parameters: Iterable[KernelParameter], sizes: Mapping[str, 
 
 
 def workspace_parameter(name: str, dtype: DType, slot: int, *, const: bool, comment: str) -> KernelParameter:
-    """A pointer into scratch memory. What is ``const`` another kernel wrote, which may still run when this one
-    begins."""
+    """A pointer into scratch memory. What is ``const`` another kernel wrote."""
     return KernelParameter(
         c_type=dtype.row.c_type,
         name=name,

@@ -53,7 +53,7 @@ class TicketCounters:
         drawing = replace(launch.kernel, parameters=(*launch.kernel.parameters, counters))
         launches = (
             LaunchSpec(kernel=first, grid=(blocks, 1, 1), block=(self.counters, 1, 1)),
-            replace(launch, kernel=drawing, overlaps=True),
+            replace(launch, kernel=drawing, starts_early=True),
         )
         counted = product([self.counters * DType.INT32.bytes, blocks])
         return replace(variant, launches=launches, scratch=(*variant.scratch, counted))

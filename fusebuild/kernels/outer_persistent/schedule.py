@@ -12,12 +12,10 @@ was read last. A variant here is one of each, and the first pair that fits has t
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import NOT_TUNED
-from fusebuild.kernels.common.overlap import reading
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.spec import VariantSpec, usable
 from fusebuild.kernels.outer_persistent.clustered import clustered_variants
@@ -36,7 +34,7 @@ def variants(planner: Planner) -> list[VariantSpec]:
     statistics = usable(reduction.variants(replace(planner, task=parts.statistics)))
     elements = usable(pointwise.variants(replace(planner, task=parts.elements, tuned=NOT_TUNED)))
     pairs = [
-        _pair(first, second, parts.between)
+        _pair(first, second)
         for number, first in enumerate(statistics)
         for second in elements
         if number == 0 or not _takes_few(second)
@@ -52,11 +50,10 @@ def _takes_few(variant: VariantSpec) -> bool:
     return False
 
 
-def _pair(statistics: VariantSpec, elements: VariantSpec, between: Collection[int]) -> VariantSpec:
-    """Both, one after the other; the second reads the values ``between`` them. What can be decided otherwise is about
-    the first."""
+def _pair(statistics: VariantSpec, elements: VariantSpec) -> VariantSpec:
+    """Both, one after the other. What can be decided otherwise is about the first."""
     walked = elements.backwards()
-    last = (replace(each, overlaps=True, kernel=reading(each.kernel, between)) for each in walked.launches)
+    last = (replace(each, starts_early=True) for each in walked.launches)
     return replace(
         statistics,
         name=f"{statistics.name}_{elements.name}",

@@ -29,7 +29,7 @@ struct LaunchRequest {
   int64_t shared_bytes;
   void** args;
   size_t num_args;
-  bool overlaps;  // may begin before the launch before it on the stream has ended
+  bool overlaps;  // may begin before what is before it on the stream has ended
 };
 
 /// What a backend keeps of launches that come again, with other arguments but otherwise the same. Many
@@ -62,8 +62,8 @@ class Backend {
   virtual std::unique_ptr<Repeated> Repeat() { return nullptr; }
 
   /// Runs the launches one after the other on `device`, which the thread has entered, after all work before
-  /// them on `stream`. A launch that overlaps waits for the one before it by itself; a backend may ignore
-  /// that it could begin earlier. `repeated` is null, or was made by Repeat for these launches.
+  /// them on `stream`. A launch that overlaps waits for what is before it by itself; a backend may
+  /// ignore that it could begin earlier. `repeated` is null, or was made by Repeat for these launches.
   virtual void Launch(int device, const LaunchRequest* requests, size_t count, Repeated* repeated,
                       void* stream) = 0;
 

@@ -83,7 +83,7 @@ struct Launch {
   int32_t block[3];
   Formula shared_bytes;
   std::vector<Arg> args;
-  bool overlaps = false;  // may begin before the launch before it has ended; its kernel waits for that one
+  bool overlaps = false;  // may begin before what is before it has ended; its kernel waits for that
 };
 
 struct Variant {

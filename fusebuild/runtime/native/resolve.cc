@@ -50,17 +50,13 @@ class Resolver {
     for (const Value& value : plan_.values) CheckView(value);
     resolved_->workspace_bytes = PackSlots(plan_.slots, bytes, &resolved_->slot_offsets);
     if (variant) CheckForced(*variant);
-    bool follows = false;
     for (const Segment& segment : plan_.segments) {
-      if (segment.call) {
-        AddCall(*segment.call);
-        follows = false;
-      }
+      if (segment.call) AddCall(*segment.call);
       if (segment.variants.empty()) continue;  // a call, or views only
       const Variant& chosen = Choose(segment, variant);
       const size_t before = resolved_->launches.size();
       MakeRoomFor(chosen);
-      for (const Launch& launch : chosen.launches) follows = AddLaunch(launch, follows);
+      for (const Launch& launch : chosen.launches) AddLaunch(launch);
       if (!chosen.launches.empty() && resolved_->launches.size() == before) CheckNothingToDo(segment, chosen);
     }
     return resolved_;
@@ -230,24 +226,22 @@ class Resolver {
     resolved_->patches.reserve(resolved_->patches.size() + args);
   }
 
-  // Returns whether there is something to launch. `follows` says whether there was for the launch before it
-  // in the plan: only that one may be overlapped. A library's call or what came before the plan may not be:
-  // nobody says that those kernels wait for others.
-  bool AddLaunch(const Launch& launch, bool follows) {
+  // Adds nothing where there is nothing to launch.
+  void AddLaunch(const Launch& launch) {
     ResolvedLaunch result{launch.kernel,
                           {},
                           {},
                           launch.shared_bytes.Evaluate(environment_),
                           resolved_->values.size(),
                           launch.args.size(),
-                          launch.overlaps && follows};
+                          launch.overlaps};
     bool empty = false;
     for (int dim = 0; dim < 3; ++dim) {
       result.grid[dim] = launch.grid[dim].Evaluate(environment_);
       result.block[dim] = launch.block[dim];
       empty |= result.grid[dim] == 0;
     }
-    if (empty) return false;
+    if (empty) return;
     for (int dim = 0; dim < 3; ++dim) {
       if (result.grid[dim] >= 1 && result.grid[dim] <= kMaxGrid[dim]) continue;
       ThrowValueError(plan_.fusion + ": kernel " + plan_.kernels[launch.kernel] + ": grid " +
@@ -263,7 +257,6 @@ class Resolver {
       AddArg(arg);
     }
     resolved_->launches.push_back(result);
-    return true;
   }
 
   struct BatchWalk {

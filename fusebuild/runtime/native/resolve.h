@@ -29,7 +29,7 @@ struct ResolvedLaunch {
   int32_t block[3];
   int64_t shared_bytes;
   size_t first_value, num_values;  // its part of Resolved::values
-  bool overlaps;                   // the launch before it
+  bool overlaps;                   // what is before it
 };
 
 /// Elements between the first product of a part of a batch and the whole batch's first.

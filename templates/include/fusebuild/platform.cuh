@@ -51,9 +51,10 @@ FUSEBUILD_DEVICE int thread_lane() {
 FUSEBUILD_DEVICE void sync_block() { __syncthreads(); }
 FUSEBUILD_DEVICE void sync_warp() { __syncwarp(); }
 
-// Waits until the kernel before has ended, where this one was launched to begin earlier, which takes sm_90;
-// what that one wrote is seen then. Every thread calls it, so that a kernel that has ended proves that those
-// before it have. What they wrote must not be read through `const T* __restrict__`: such loads may move up.
+// Waits until the kernel before has ended, since this one may be launched to begin earlier, which takes
+// sm_90; what that one wrote is seen then. Every thread of every kernel calls it, so that a kernel that has
+// ended proves that those before it have. Nothing may be read through `const T* __restrict__`: such loads may
+// move up.
 FUSEBUILD_DEVICE void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

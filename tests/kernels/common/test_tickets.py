@@ -45,11 +45,11 @@ def variant_of(columns: int, name: str) -> VariantSpec:
     return next(variant for variant in found if variant.name == name)
 
 
-def test_a_kernel_of_one_block_sets_them_to_zero_and_the_next_one_waits_for_it() -> None:
+def test_a_kernel_of_one_block_sets_them_to_zero_and_the_next_one_starts_early() -> None:
     variant = variant_of(262144, "resident8_vec8_int32")
     first, second = variant.launches
-    assert (first.grid, first.block, first.overlaps) == ((1, 1, 1), (32, 1, 1), False)
-    assert (first.kernel.heuristics, second.overlaps) == (TicketCounters(counters=32), True)
+    assert (first.grid, first.block, first.starts_early) == ((1, 1, 1), (32, 1, 1), False)
+    assert (first.kernel.heuristics, second.starts_early) == (TicketCounters(counters=32), True)
     assert variant.scratch == (4 * 32,)
     (counters,) = first.kernel.parameters
     assert counters == second.kernel.parameters[-1]

@@ -405,7 +405,7 @@ class TestLaunches:
         ]
         (parts,) = (each for each in variant.launches[1].kernel.parameters if each.name == "parts")
         assert parts.arg == FormulaArg(formula=variant.launches[0].grid[0])
-        assert [launch.overlaps for launch in variant.launches] == [False, True]
+        assert [launch.starts_early for launch in variant.launches] == [False, True]
 
     @pytest.mark.parametrize("task", [NORM, PREFIXES, LEVELS], ids=["norm", "prefixes", "levels"])
     @settings(max_examples=100)

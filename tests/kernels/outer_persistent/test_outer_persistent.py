@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from fusebuild.artifact.plan import FormulaArg, TensorArg, as_formula
+from fusebuild.artifact.plan import FormulaArg, as_formula
 from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.outer_persistent import FAMILY
-from fusebuild.kernels.outer_persistent.parts import parts_of
 from fusebuild.kernels.outer_persistent.whole import WholeHeuristics
 from fusebuild.pipeline import plan_recipe
 from fusebuild.recipe.recipe import load_recipe
@@ -125,20 +124,8 @@ class TestTwoParts:
         for variant in self.pairs():
             *statistics, elements = variant.launches
             assert elements.kernel.order.backwards
-            assert elements.overlaps
+            assert elements.starts_early
             assert not any(each.kernel.order.backwards for each in statistics)
-
-    def test_nothing_that_was_just_written_is_taken_for_constant(self) -> None:
-        parts = parts_of(whole(X, CENTERED, BOTH))
-        assert parts.between
-        for variant in self.pairs():
-            pointers = {
-                each.arg.fid: each.pointer
-                for each in variant.launches[-1].kernel.parameters
-                if isinstance(each.arg, TensorArg) and each.pointer is not None
-            }
-            assert [each.restrict for fid, each in pointers.items() if fid in parts.between] == [False]
-            assert all(each.restrict for fid, each in pointers.items() if fid not in parts.between)
 
 
 @pytest.fixture(scope="module")
