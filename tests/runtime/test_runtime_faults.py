@@ -62,6 +62,19 @@ def test_plans_run_on_the_cuda_backend(driver: Path) -> None:
     assert run(driver, OPERANDS + code) == ["sm_90 cuda:0 {7.5}"]
 
 
+def test_only_launches_that_are_several_become_a_graph(driver: Path) -> None:
+    code = """
+plan, graphs = open_plan(plans.overlapping_plan()), ctypes.CDLL("libcuda.so.1").FakeCudaGraphLaunches
+for size in (3, 4):  # of fewer than four numbers the first launch has none
+    x = filled((size,), 0.0)
+    before = graphs()
+    for _ in range(100):
+        plan(x)
+    print(size, set(numbers(x)), graphs() > before)
+"""
+    assert run(driver, code) == ["3 {100.0} False", "4 {200.0} True"]
+
+
 class TestFork:
     """In a forked child every call of the driver aborts, so what gets this far has made none."""
 
