@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +90,19 @@ def test_a_call_in_a_graph_sees_what_was_written_before_it(way: Way, open_plan: 
         x.copy_(torch.randn_like(x))
         graph.replay()
         check(x, made)
+
+
+def test_a_call_on_the_default_stream_waits_for_blocking_streams(open_plan: Any) -> None:
+    """CUDA's default stream does so, which is torch's. torch's other streams do not block."""
+    late, first = open_plan(late_plan()), open_plan(first_overlaps_plan())
+    made = ctypes.c_void_p()
+    assert ctypes.CDLL("libcuda.so.1").cuStreamCreate(ctypes.byref(made), 0) == 0
+    blocking = torch.cuda.ExternalStream(made.value)
+    for _ in range(ROUNDS):
+        x = torch.randn(500, device="cuda")
+        with torch.cuda.stream(blocking):
+            t, ended = late(x)
+        check(x, (*first(t), t, ended))
 
 
 def test_what_a_call_read_may_be_overwritten_behind_it(open_plan: Any) -> None:
