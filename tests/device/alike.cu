@@ -19,7 +19,7 @@ FUSEBUILD_DEVICE void share_out(int64_t* first_parts, int64_t* parts, int64_t ro
     parts[4 * part] = own.first;
     parts[4 * part + 1] = own.last;
     parts[4 * part + 2] = own.shift;
-    parts[4 * part + 3] = share.kinds;
+    parts[4 * part + 3] = share.step;
   }
 }
 

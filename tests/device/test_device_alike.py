@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fusebuild.ir.formula import evaluate
-from fusebuild.kernels.inner_outer.alike import kinds_of, of_one_kind
+from fusebuild.kernels.inner_outer.alike import kinds_of, of_few_kinds, of_one_kind, parts_of
 from support.device_harness import DTYPES, library, sample
 
 VECTOR = 8
@@ -23,7 +23,7 @@ WIDTHS = {"bool": 8, "half": 8, "bfloat16": 8, "float": 8, "int32": 4, "int64": 
 
 
 def shared_out(rows: int, columns: int, walkers: int) -> tuple[list[int], list[list[int]]]:
-    """The first part of each walker and of one more; first, last, shift and kinds of each part."""
+    """The first part of each walker and of one more; first, last, shift and step of each part."""
     firsts, parts = torch.full((walkers + 1,), -1), torch.full((walkers + VECTOR, 4), -1)
     library("alike").run("share_out", (walkers // 32 + 1,), (32,), firsts, parts, rows, columns, walkers)
     return firsts.tolist(), parts.tolist()
@@ -38,21 +38,40 @@ def shared_out(rows: int, columns: int, walkers: int) -> tuple[list[int], list[l
 @example(rows=75, columns=33815, walkers=15)
 @example(rows=9, columns=64, walkers=4)
 def test_each_row_is_in_one_part_of_those_that_begin_alike(rows: int, columns: int, walkers: int) -> None:
-    """Of which there is but one where no walker has several."""
+    """Of which each walker leaves one where walkers are a multiple of the kinds."""
     kinds = VECTOR // gcd(VECTOR, columns) if rows > walkers else 1
+    is_even = walkers % kinds == 0
     firsts, parts = shared_out(rows, columns, walkers)
-    assert (firsts[0], firsts[-1]) == (0, walkers + kinds - 1)
+    assert (firsts[0], firsts[-1]) == (0, walkers if is_even else walkers + kinds - 1)
     assert all(before < after for before, after in pairwise(firsts))
     assert all(first == -1 for first, *_ in parts[firsts[-1] :])
-    found = [[*range(first, last, kinds)] for first, last, _, _ in parts[: firsts[-1]]]
+    step = walkers if is_even else kinds
+    found = [[*range(first, last, step)] for first, last, _, _ in parts[: firsts[-1]]]
     assert sorted(row for own in found for row in own) == [*range(rows)]
     for own, (_, _, shift, told) in zip(found, parts, strict=False):
-        assert told == kinds
+        assert told == step
         assert {row * columns % VECTOR for row in own} <= {shift}
-    counts = [sum(len(own) for own in found[begin:end]) for begin, end in pairwise(firsts)]
-    assert max(counts) - min(counts) <= 1
-    if walkers % kinds == 0:
-        assert all(sum(1 for own in found[begin:end] if own) <= 1 for begin, end in pairwise(firsts))
+    of_walkers = [[own for own in found[begin:end] if own] for begin, end in pairwise(firsts)]
+    counts = [sum(map(len, each)) for each in of_walkers]
+    assert max(counts) <= -(-(rows + (0 if is_even else kinds - 1)) // walkers)
+
+
+@given(walkers=st.integers(1, 150), columns=st.integers(1, 40), rows=st.integers(0, 400))
+@example(walkers=30, columns=17523, rows=425)
+@example(walkers=66, columns=9001, rows=200)
+@example(walkers=66, columns=9001, rows=66)
+def test_clusters_are_a_multiple_of_the_kinds_where_none_has_more_to_do(walkers: int, columns: int, rows: int) -> None:
+    sizes = {"C": walkers, "N": columns, "M": rows}
+    kinds = VECTOR // gcd(VECTOR, columns)
+    found, even = evaluate(of_few_kinds("C", "N", VECTOR, "M"), sizes), walkers - walkers % kinds
+    are_as_fast = rows > walkers and even > 0 and -(-rows // even) <= -(-(rows + kinds - 1) // walkers)
+    assert found == (even if are_as_fast else walkers)
+
+
+@given(walkers=st.integers(1, 150), columns=st.integers(1, 40), rows=st.integers(0, 400))
+def test_the_parts_that_the_plan_counts_are_those_of_the_kernel(walkers: int, columns: int, rows: int) -> None:
+    firsts, _ = shared_out(rows, columns, walkers)
+    assert evaluate(parts_of("C", "N", VECTOR, "M"), {"C": walkers, "N": columns, "M": rows}) == firsts[-1]
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 7, 8, 9, 17, 33])

@@ -31,10 +31,11 @@ def kinds_of(columns: Formula, vec: int) -> Formula:
 
 
 def parts_of(walkers: Formula, columns: Formula, vec: int, rows: Formula) -> Formula:
-    """The parts that so many blocks, or clusters, leave: one more for each kind after the first, unless each has one of
-    the ``rows``."""
-    more = total([kinds_of(columns, vec), -1])
-    return total([walkers, product([("gt", rows, walkers), more])])
+    """The parts that so many blocks, or clusters, leave: one each where they have one of the ``rows``, or are a multiple
+    of the kinds; else one more for each kind after the first."""
+    kinds = kinds_of(columns, vec)
+    are_shared: list[Formula] = [("gt", rows, walkers), ("gt", ("mod", walkers, kinds), 0)]
+    return total([walkers, product([*are_shared, total([kinds, -1])])])
 
 
 def of_one_kind(blocks: Formula, vec: int, rows: Formula) -> Formula:
@@ -42,3 +43,15 @@ def of_one_kind(blocks: Formula, vec: int, rows: Formula) -> Formula:
     of them where they are fewer, or have hardly more than a row each."""
     are_enough: list[Formula] = [("ge", blocks, vec), ("ge", rows, product([2, blocks]))]
     return ("sub", blocks, product([*are_enough, ("mod", blocks, vec)]))
+
+
+def of_few_kinds(clusters: Formula, columns: Formula, vec: int, rows: Formula) -> Formula:
+    """So many ``clusters``, or a few less, that each has ``rows`` of one kind where none has more to do then: to go on
+    with another kind takes as long as a row."""
+    kinds = kinds_of(columns, vec)
+    fewer: Formula = ("sub", clusters, ("mod", clusters, kinds))
+    turns: list[Formula] = [
+        ("ceil_div", rows, ("max", 1, fewer)), ("ceil_div", total([rows, kinds, -1]), clusters),
+    ]  # fmt: skip
+    are_as_fast: list[Formula] = [("gt", rows, clusters), ("ge", clusters, kinds), ("le", *turns)]
+    return ("sub", clusters, product([*are_as_fast, ("mod", clusters, kinds)]))

@@ -292,7 +292,8 @@ class _Planner(Planner):
         """What holds where rows are vectors, or begin anywhere, and 32-bit indices enough for them. Then tensors of all
         rows begin where a vector may, so that each vector which a number of elements lies before is aligned."""
         if self.vectors is not VectorLayout.ALIGNED:
-            return (fits_int32(self.columns), *self.aligned(self.domain.flat, self.vec))
+            counted = [self.columns, *([self.domain.points(self.parts.rows)] if self._is_shifted else [])]
+            return (*map(fits_int32, counted), *self.aligned(self.domain.flat, self.vec))
         vector = self.vector_guards(self.domain.inner, self.vec, self.parts.finished)
         return (fits_int32(self.columns), *vector)
 
@@ -506,9 +507,11 @@ class _Planner(Planner):
         several: Formula = ("floor_div", rows, ROWS_PER_BLOCK * choice.rows_per_block)
         wanted: Formula = ("max", 1, several, ("min", some, running_clusters(choice.cluster, 1)))
         blocks: Formula = ("min", running_clusters(choice.cluster, choice.min_blocks), wanted)
-        if self._is_shifted and choice.cluster == 1:
+        if not self._is_shifted:
+            return blocks
+        if choice.cluster == 1:
             return alike.of_one_kind(blocks, self.vec, rows)
-        return blocks
+        return alike.of_few_kinds(blocks, self.columns, self.vec, rows)
 
     def _propose_memory(self) -> InnerOuterChoice:
         """A block for each multiprocessor, with one row at a time, whose accumulators are in memory."""

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "fusebuild/reduce.cuh"
 #include "fusebuild/shifted.cuh"
 
 namespace fusebuild {
@@ -15,57 +16,71 @@ struct RowsAlike {
 };
 
 // Rows of `columns` elements, side by side in tensors that begin aligned: row r begins at element r *
-// columns, so those whose numbers agree modulo `kinds` begin alike. They are shared in the order of their
-// kinds, evenly: no walker has more than one row above the others, and where `walkers` are a multiple of the
-// kinds, each has rows of one kind. A walker leaves one part of what it adds up to for each kind that it has
-// rows of, and one without rows where the next walker begins another kind than that its last row is of. So
-// there are parts() in all, whatever the rows are.
+// columns, so those whose numbers agree modulo `kinds` begin alike.
+//
+// Where `walkers` are a multiple of the kinds, each walks rows that are so many apart: they are of one kind,
+// and neighbours are those of different walkers at the same time. A walker leaves one part of what it adds
+// up to.
+//
+// Else rows are shared in the order of their kinds, the first of which have one row more than others. A
+// walker leaves a part for each kind that it has rows of, and one without rows where the next walker begins
+// another kind than that its last row is of: there are `walkers` + `kinds` - 1, whatever the rows are. To end
+// a kind and to begin the next one takes about as long as a row, so between two kinds there is a place
+// without one; no walker has more than one place above the others. (All of this comes before the first load.
+// With a dozen quotients of 64 bits it took 0.7 us of an H100.)
 template <int N>
 struct ShareOfAlike {
-  int64_t rows, columns, walkers;
+  int rows, walkers;
+  int64_t columns;
   int kinds;
+  int step;  // from one row of a part to its next
 
+  // There are less than 2^31 rows.
   FUSEBUILD_DEVICE ShareOfAlike(int64_t rows, int64_t columns, int64_t walkers)
-      : rows(rows),
+      : rows(static_cast<int>(rows)),
+        walkers(static_cast<int>(walkers)),
         columns(columns),
-        walkers(walkers),
-        kinds(rows > walkers ? places_of_rows<N>(columns) : 1) {}
+        kinds(rows > walkers ? places_of_rows<N>(columns) : 1) {
+    if (are_even()) {
+      step = this->walkers;
+    } else {
+      step = kinds;
+      each_ = static_cast<unsigned>(this->rows + kinds - 1) / static_cast<unsigned>(this->walkers);
+      more_ = this->rows + kinds - 1 - each_ * this->walkers;
+    }
+  }
 
-  FUSEBUILD_DEVICE int64_t parts() const { return walkers + kinds - 1; }
-
-  // The first part of a walker; that of the one after the last is parts().
-  FUSEBUILD_DEVICE int64_t first_part(int64_t walker) const {
-    return walker == 0 ? 0 : walker < walkers ? walker + kind_of(begin(walker)) : parts();
+  // The first part of a walker; that of the one after the last is how many there are.
+  FUSEBUILD_DEVICE int first_part(int walker) const {
+    return are_even() ? walker : walker + kind_of(begin(walker));
   }
 
   // The rows of a walker's part.
-  FUSEBUILD_DEVICE RowsAlike part(int64_t walker, int64_t number) const {
-    const int64_t kind = number - walker, own = begin_of(kind);
-    const int64_t from = begin(walker) > own ? begin(walker) : own;
-    const int64_t to = begin(walker + 1) < begin_of(kind + 1) ? begin(walker + 1) : begin_of(kind + 1);
-    const int64_t before = first_of(kind) - own * kinds, first = before + from * kinds;
-    return {first, before + to * kinds, shift_of<N>(first * columns)};
+  FUSEBUILD_DEVICE RowsAlike part(int walker, int number) const {
+    if (are_even()) return {walker, rows, shift_of<N>(walker * columns)};
+    const int kind = number - walker, own = begin_of(kind);
+    const int from = largest(begin(walker), own), to = smaller(begin(walker + 1), begin_of(kind + 1) - 1);
+    const int64_t first = kind + int64_t(from - own) * kinds;
+    return {first, first + int64_t(to - from) * kinds, shift_of<N>(kind * columns)};
   }
 
  private:
-  static FUSEBUILD_DEVICE int64_t divide_up(int64_t number, int64_t divisor) {
-    return (number + divisor - 1) / divisor;
+  int each_ = 0, more_ = 0;  // places of each walker; how many walkers have one more
+
+  FUSEBUILD_DEVICE bool are_even() const { return (walkers & (kinds - 1)) == 0; }
+
+  // How many places are those of the walkers, or of the kinds, before this one.
+  FUSEBUILD_DEVICE int begin(int walker) const { return walker * each_ + smaller(walker, more_); }
+  FUSEBUILD_DEVICE int begin_of(int kind) const {
+    return kind * ((rows >> log2_of(kinds)) + 1) + smaller(kind, rows & (kinds - 1));
   }
 
-  // How many rows are those of the walkers, or of the kinds, before this one.
-  FUSEBUILD_DEVICE int64_t begin(int64_t walker) const { return divide_up(rows * walker, walkers); }
-  FUSEBUILD_DEVICE int64_t begin_of(int64_t kind) const { return divide_up(rows * kind, kinds); }
-
-  // The kind of a row in the order of kinds.
-  FUSEBUILD_DEVICE int64_t kind_of(int64_t place) const {
-    const int64_t kind = rows > 0 ? place * kinds / rows : 0;
-    return kind < kinds ? kind : kinds - 1;
-  }
-
-  // The first row of a kind. The first rows % kinds of them begin kinds that have one row more than others.
-  FUSEBUILD_DEVICE int64_t first_of(int64_t kind) const {
-    const int64_t longer = rows % kinds, before = divide_up(longer * kind, kinds);
-    return divide_up(longer * (kind + 1), kinds) > before ? before : longer + kind - before;
+  // The kind of a place in the order of kinds, or the one before it.
+  FUSEBUILD_DEVICE int kind_of(int place) const {
+    int kind = 0;
+    FUSEBUILD_UNROLL
+    for (int k = 1; k < N; ++k) kind += k < kinds && begin_of(k) <= place ? 1 : 0;
+    return kind;
   }
 };
 

@@ -23,11 +23,15 @@ FUSEBUILD_DEVICE uintptr_t place_of(const T* address) {
   return reinterpret_cast<uintptr_t>(address) / sizeof(T);
 }
 
+// Which power of two a number is.
+FUSEBUILD_DEVICE int log2_of(int power) { return 31 - leading_zeros(static_cast<uint32_t>(power)); }
+
 // At how many places of an aligned vector of N rows of so many `columns` begin, which lie side by side from
 // where one does: rows whose numbers agree modulo this begin at the same one.
 template <int N>
 FUSEBUILD_DEVICE int places_of_rows(int64_t columns) {
-  return N / static_cast<int>((columns | N) & -(columns | N));  // by the largest divisor of both
+  const int wide = static_cast<int>(columns & (N - 1)) | N;
+  return N >> log2_of(wide & -wide);  // by the largest divisor of both
 }
 
 // N copies of `value`.
