@@ -45,10 +45,12 @@ MOST_AHEAD = 20
 """Partial results that a thread loads before it combines the first, at most, where only a call knows their number."""
 NARROWEST = 8
 """Results of a block at least: neighbours that share a sector of 32 bytes."""
+OF_INDEX = 8
+"""Partial results of an outer index that a thread loads at once, at least, where it finishes several."""
 LEAST_HEIGHT = 4
 """Threads of a column at least where a block finishes several indices of it: it waits for memory less often."""
 AT_A_TIME = 2
-"""Blocks of MANY_THREADS that a multiprocessor has registers for at a time."""
+"""Blocks that finish outer indices which run on a multiprocessor at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +143,8 @@ class Finisher(Planner):
         ] if pairs else []  # fmt: skip
         parameters = (*self._parameters(groups), number, *told)
         kernel = self.kernel(
-            "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1,
-            sizes=KnownSizes(help=False),
+            "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters,
+            min_blocks=AT_A_TIME if pairs else 1, sizes=KnownSizes(help=False),
         )  # fmt: skip
         grid = (simplified(total(blocks)), 1, 1)
         return LaunchSpec(kernel=kernel, grid=grid, block=(threads, 1, 1), starts_early=True)
@@ -188,11 +190,10 @@ class Finisher(Planner):
         """The same of a block that walks outer indices: few columns, so that it has all of their indices at once, with
         threads that load the partial results of each at once, too, while blocks are so few that they run at a time."""
         results, outers = (self.domain.points(axes) for axes in (group.kept, group.across))
-        of_index = ceil_div(most_parts(self.splits, outers), source.partials)
-        wanted: Formula = ("floor_div", threads, ("max", 1, product([outers, of_index])))
+        of_index = ceil_div(most_parts(self.splits, outers), max(OF_INDEX, source.partials))
+        wanted: Formula = ("floor_div", threads // NARROWEST, ("max", 1, product([outers, of_index])))
         running: Formula = ("ceil_div", results, ("mul", NARROWEST * AT_A_TIME, MULTIPROCESSORS))
-        wide: Formula = ("min", product([NARROWEST, _shares(results, 1)]), wanted)
-        width: Formula = ("max", product([NARROWEST, running]), wide)
+        width = product([NARROWEST, ("max", running, ("min", _shares(results, 1), wanted))])
         return simplified(("max", 1, ("min", results, width, threads // LEAST_HEIGHT)))
 
     def ahead(self, group: FinishGroup) -> int:
@@ -222,7 +223,7 @@ class Finisher(Planner):
             of_thread = -(-group.partials * block_x // threads)
             ahead = _evenly(of_thread, max(1, REGISTERS_AHEAD // self._registers(group)))
             return FinishPart(block_x=block_x, ahead=ahead, group=group)
-        return FinishPart(block_x=0, ahead=source.partials, group=group, source=source)
+        return FinishPart(block_x=0, ahead=max(OF_INDEX, source.partials), group=group, source=source)
 
     def _threads_of(self, group: FinishGroup) -> int:
         """Threads that share a result, so that each has all of its partial ones on their way at once."""

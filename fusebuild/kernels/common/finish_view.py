@@ -16,7 +16,8 @@ from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
     """What some of the blocks do, for ``results``: the ``sweep`` combines their partial results, what is known before
-    it is loaded by ``loads``, at the coordinates that ``setup`` finds, and the ``stores`` come after it.
+    it is loaded by ``loads``, at the coordinates that ``setup`` finds, and the ``stores`` come after it. It walks the
+    partial results of the values ``walked``: ``q5`` is where the thread's next one of value 5 is.
 
     Where it goes over ``outers``, the sweep combines those of one index of them, which meet in the accumulators
     ``inside``; its lines ``row`` are what is loaded before that and ``merged`` what follows. A thread's partial
@@ -26,6 +27,7 @@ class Finish:
 
     part: FinishPart
     names: str
+    walked: tuple[int, ...]
     sizes: dict[str, str]
     start: str
     stride: str
@@ -59,14 +61,15 @@ def _alone(body: Body, part: FinishPart) -> Finish:
         _scaled(body, group, kept),
         _across(body, group),
     )
-    return _finish(body, part, [kept], replace(sweep, reduce=accumulators(body, group.reductions)))
+    walked = [*folded(body.task, [each.index for each in own]), *(source for _, source, _ in group.scaled)]
+    return _finish(body, part, [kept], replace(sweep, reduce=accumulators(body, group.reductions)), walked)
 
 
 def _loaded(own: Sequence[Folding]) -> Sweep:
     """The loads of partial results, and what combines them, where there are some."""
     arrays, loads, updates = list[str](), list[str](), list[str]()
     for each in own:
-        partial, parts = f"p{each.expr.outputs[0]}", [f"P{fid}[place]" for fid in each.expr.outputs]
+        partial, parts = f"p{each.expr.outputs[0]}", [f"*q{fid}" for fid in each.expr.outputs]
         arrays.append(f"{each.c_type} {partial}[kAhead];")
         value = f"{{{', '.join(parts)}}}" if each.has_state else parts[0]
         loads.append(f"{partial}[u] = {value};")
@@ -104,7 +107,7 @@ def _nested(body: Body, part: FinishPart) -> Finish:
             reduce=accumulators(body, group.reductions),
             results=totals.results,
         ),
-        body.closure(targets, results), start, accumulators(body, source.reductions),
+        results, body.closure(targets, results), start, accumulators(body, source.reductions),
     )  # fmt: skip
 
 
@@ -113,12 +116,13 @@ def _finish(
     part: FinishPart,
     groups: Sequence[Group],
     sweep: Sweep,
+    walked: Sequence[int],
     exprs: Iterable[Expr] = (),
     start: str = "first * results + kept",
     inside: str = "",
 ) -> Finish:
-    """The :class:`Finish` of ``part``, whose ``sweep`` leaves the results of its group; ``exprs`` are what it computes
-    meanwhile. What is needed beside them is loaded before, by the threads that store."""
+    """The :class:`Finish` of ``part``, whose ``sweep`` leaves the results of its group from partial ones of the
+    values ``walked``; ``exprs`` are what it computes meanwhile. What is needed beside them is loaded before, by the threads that store."""
     group = part.group
     results, outputs = folded(body.task, group.reductions), outputs_of(body, group)
     setup, loads, statements = known_after(body, groups, outputs, results, outputs, condition="writes")
@@ -138,6 +142,7 @@ def _finish(
             "outers": body.size(group.outer),
             "depth": body.size(group.depth),
         },
+        walked=tuple(dict.fromkeys(walked)),
         start=start,
         stride=body.step("height", group.outer) if part.source else "kBlockY" if part.block_x else "height",
         sweep=sweep,
@@ -204,7 +209,7 @@ def _scaled(body: Body, group: FinishGroup, kept: Group) -> Sweep:
         for fid in body.fusion.exprs[index].outputs:
             c_type, times = body.c_type(fid), body.operand(factor, body.value(fid).dtype)
             arrays.append(f"{c_type} p{fid}[kAhead];")
-            loads.append(f"p{fid}[u] = P{source}[place];")
+            loads.append(f"p{fid}[u] = *q{source};")
             updates.append(f"a{fid} = fb::Sum::combine(a{fid}, is_there ? {times} * p{fid}[u] : {c_type}(0));")
     for fid in body.reads(factors):
         arrays.append(f"{body.c_type(fid)} c{fid}[kAhead];")

@@ -61,6 +61,17 @@ FUSEBUILD_DEVICE void wait_for_previous_kernel() {
 #endif
 }
 
+// The same when `known` is, a number that is never negative: what computes it comes before, while the kernel
+// before still runs. Compilers move it behind otherwise.
+FUSEBUILD_DEVICE void wait_for_previous_kernel(int64_t known) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("{ .reg .pred is_known; setp.ge.s64 is_known, %0, 0; @is_known griddepcontrol.wait; }"
+               :
+               : "l"(known)
+               : "memory");
+#endif
+}
+
 // Lets the next kernel begin, where it was launched to do so early, once every block has come here or ended:
 // it takes no place from blocks of this one. It must wait for this one's end.
 FUSEBUILD_DEVICE void let_next_kernel_start() {

@@ -68,6 +68,7 @@ FUSEBUILD_DEVICE void sync_warp() { host::current_block->sync_warp(); }
 
 // Kernels run one after the other.
 FUSEBUILD_DEVICE void wait_for_previous_kernel() {}
+FUSEBUILD_DEVICE void wait_for_previous_kernel(int64_t) {}
 FUSEBUILD_DEVICE void let_next_kernel_start() {}
 FUSEBUILD_DEVICE void expect_sector(const void*) {}
 
