@@ -47,3 +47,14 @@ def test_every_row_is_in_one_tile_of_whole_turns_that_fit(
     if parts == 1:
         firsts = owners.view(outers, depth)
         assert all(len({*row.tolist()}) == 1 for row in firsts)
+
+
+@given(depth=st.integers(1, 500), warps=st.integers(1, 40), tiles=st.integers(1, 4))
+@example(depth=2**14, warps=40, tiles=3)
+@example(depth=1, warps=40, tiles=1)
+def test_every_row_of_one_index_is_in_one_of_the_tiles_that_are_told(depth: int, warps: int, tiles: int) -> None:
+    owners, times = (torch.full((depth,), start, dtype=torch.int32) for start in (-1, 0))
+    tile_rows = -(-depth // (warps * tiles))
+    library("warp_tiles").run("told", (1,), (128,), owners, times, depth, warps, tiles, tile_rows)
+    assert times.tolist() == [1] * depth
+    assert owners.tolist() == [row // tile_rows % warps for row in range(depth)]

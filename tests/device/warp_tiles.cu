@@ -23,3 +23,19 @@ shares(int32_t* __restrict__ owners, int32_t* __restrict__ times, int32_t* __res
   }
 }
 FUSEBUILD_ENTRY(shares)
+
+// The same of one index whose tiles are told.
+FUSEBUILD_KERNEL(128, 1)
+told(int32_t* __restrict__ owners, int32_t* __restrict__ times, int64_t depth, int64_t warps, int64_t tiles,
+     int64_t tile_rows) {
+  const fb::WarpRows pieces(int(depth), int(warps), int(tiles), int(tile_rows), 0);
+  const int warp = fb::block_x() * 128 + fb::thread_x();
+  if (warp >= warps) return;
+  for (auto tile = pieces.first(warp); tile.piece < pieces.count(); tile = pieces.next(tile, int(warps))) {
+    for (int row = 0; row < tile.rows; ++row) {
+      owners[tile.top + row] = warp;
+      ++times[tile.top + row];
+    }
+  }
+}
+FUSEBUILD_ENTRY(told)

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Self
 
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified
-from fusebuild.kernels.common.choice import Choice, decide
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
+from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
 from fusebuild.kernels.common.finish import (
     NARROWEST,
     CallGroup,
@@ -34,6 +35,7 @@ from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.registers import Registers, resident_blocks
 from fusebuild.kernels.common.rows import SYSTEM_BYTES, WARP, next_power_of_two
 from fusebuild.kernels.common.spec import (
+    KernelParameter,
     KnownSizes,
     LaunchSpec,
     VariantSpec,
@@ -46,7 +48,8 @@ from fusebuild.kernels.inner_outer.axes import Axes, InnerOuterParts
 from fusebuild.kernels.inner_outer.striped import places_of_outputs
 
 BLOCK = 128
-"""Threads of a block."""
+"""Threads of a small block. As many of these as a multiprocessor has room for are joined to half as many blocks: they
+leave half as many partial results, which a finishing kernel has to combine."""
 HELD = 8
 """Columns of a thread, at most."""
 ALIGNED_COLUMNS = 128
@@ -97,13 +100,25 @@ class TiledHeuristics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TiledChoice(Choice):
-    """Tiles of up to ``tile_bytes`` where rows are short enough; a multiprocessor shall have the registers of
-    ``min_blocks``."""
+    """Blocks of ``threads``, with tiles of up to ``tile_bytes`` where rows are short enough; a multiprocessor shall have
+    the registers of ``min_blocks``."""
 
     FEWER = ("tile_bytes",)
 
     tile_bytes: int
+    threads: int
     min_blocks: int
+
+    @property
+    def warps(self) -> int:
+        return self.threads // WARP
+
+    def stepped(self, knob: str, value: int) -> Self:
+        """Larger blocks are fewer."""
+        changed = super(TiledChoice, self).stepped(knob, value)
+        if knob == "threads":
+            changed = replace(changed, min_blocks=fewer_blocks(self.min_blocks, self.threads, value))
+        return changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,18 +183,23 @@ class Tiled(Planner):
     def _propose(self, beside: Registers) -> TiledChoice:
         words = [max(4, self.bytes_of([fid])) // 4 for fid in (*self.fetched, *self.resident, *self._reduced)]
         registers = beside.base + HELD * sum(words)
-        choice = TiledChoice(tile_bytes=max(TILE_BYTES, next_power_of_two(self._least_bytes)), min_blocks=1)
+        tile_bytes = max(TILE_BYTES, next_power_of_two(self._least_bytes))
+        choice = TiledChoice(tile_bytes=tile_bytes, threads=BLOCK, min_blocks=1)
         by_memory = self.target.shared_bytes // (self._shared_bytes(choice) + SYSTEM_BYTES)
-        blocks = resident_blocks(self.target, BLOCK, registers, min(MOST_BLOCKS, by_memory))
-        return replace(choice, min_blocks=blocks)
+        small = resident_blocks(self.target, BLOCK, registers, min(MOST_BLOCKS, by_memory))
+        blocks = max(1, small // 2)
+        return replace(choice, threads=BLOCK * small // blocks, min_blocks=blocks)
 
     def _check(self, choice: TiledChoice) -> None:
         choice.require_power_of_two("tile_bytes", next_power_of_two(self._least_bytes), MOST_TILE_BYTES)
-        choice.require_blocks("min_blocks", BLOCK, self.target.threads_per_multiprocessor)
+        choice.require_block("threads", choice.threads)
+        choice.require_blocks("min_blocks", choice.threads, self.target.threads_per_multiprocessor)
+        shared, most = self._shared_bytes(choice), self.target.shared_bytes
+        choice.require(shared <= most, "threads", f"its tiles take {shared} bytes of shared memory, at most {most}")
 
     def _variant(self, way: str, is_whole: bool, choice: TiledChoice) -> VariantSpec:
         heuristics = TiledHeuristics(
-            threads=BLOCK,
+            threads=choice.threads,
             held=HELD,
             is_whole=is_whole,
             copied=self.vec,
@@ -195,12 +215,15 @@ class Tiled(Planner):
         )
         blocks, parts = self._blocks(choice), self._parts(choice)
         partials = partial_parameters(self.task, self._reduced, const=False)
-        number = call_parameter("parts", parts, "pieces that share an outer index")
+        own = (
+            call_parameter("parts", parts, "pieces that share an outer index"),
+            *self._told(choice, product([choice.warps, blocks])),
+        )
         kernel = self.kernel(
             "inner_outer_tiled",
             heuristics,
             vec=HELD,
-            parameters=(*kernel_parameters(self.task, self.domain, partials), number),
+            parameters=(*kernel_parameters(self.task, self.domain, partials), *own),
             vectors=VectorLayout.ANYWHERE,
             min_blocks=choice.min_blocks,
             sizes=KnownSizes(help=False),
@@ -213,9 +236,24 @@ class Tiled(Planner):
             ("le", self.columns, ALIGNED_COLUMNS if is_whole else WARP * HELD),
         )
         shared_bytes = self._shared_bytes(choice)
-        variant = self.variant(way, choice, guard, kernel, blocks, (BLOCK, 1, 1), shared_bytes=shared_bytes)
+        block = (choice.threads, 1, 1)
+        variant = self.variant(way, choice, guard, kernel, blocks, block, shared_bytes=shared_bytes)
         launches = (*variant.launches, *self._finishes(blocks, parts))
         return replace(variant, launches=launches, scratch=tuple(self._scratch(blocks, parts)))
+
+    def _told(self, choice: TiledChoice, warps: Formula) -> Iterator[KernelParameter]:
+        """How so many ``warps`` share the rows where there are no outer indices, as WarpPieces of warp_tiles.cuh does:
+        whoever calls divides once, and not every warp before its first load."""
+        bits: list[Formula] = [("gt", self.columns, HELD << bit) for bit in range(WARP.bit_length() - 1)]
+        of_row = total([1, *(product([1 << bit, each]) for bit, each in enumerate(bits))])
+        groups: Formula = ("floor_div", WARP, of_row)
+        of_tile = total([product([self.bytes_of(self._tiles), self.columns]), self.bytes_of(self._of_rows)])
+        fitting: Formula = ("floor_div", choice.tile_bytes - self._edge_bytes, ("max", 1, of_tile))
+        turns: Formula = ("ceil_div", self.rows, ("max", 1, product([warps, groups])))
+        tiles: Formula = ("max", 1, ("ceil_div", turns, ("max", 1, ("floor_div", fitting, groups))))
+        yield call_parameter("row_shift", total(bits), "2^row_shift threads share a row")
+        yield call_parameter("tiles", tiles, "of each warp")
+        yield call_parameter("tile_rows", product([("ceil_div", turns, tiles), groups]), "rows of a tile")
 
     @property
     def _edge_bytes(self) -> int:
@@ -229,9 +267,8 @@ class Tiled(Planner):
 
     def _shared_bytes(self, choice: TiledChoice) -> int:
         """Those of tiles, or of what the warps of a block meet by."""
-        warps = BLOCK // WARP
         meeting = WARP * HELD * self.bytes_of(folded(self.task, self._whole))
-        return warps * max(STAGES * choice.tile_bytes, meeting)
+        return choice.warps * max(STAGES * choice.tile_bytes, meeting)
 
     @property
     def rows(self) -> Formula:
@@ -244,7 +281,7 @@ class Tiled(Planner):
 
     def _blocks(self, choice: TiledChoice) -> Formula:
         """Blocks that fill the GPU of the call once, each with something to do."""
-        some = ceil_div(product([self.rows, self.columns]), BLOCK // WARP * LEAST_ELEMENTS)
+        some = ceil_div(product([self.rows, self.columns]), choice.warps * LEAST_ELEMENTS)
         return ("min", product([choice.min_blocks, MULTIPROCESSORS]), some)
 
     def _parts(self, choice: TiledChoice) -> Formula:
@@ -252,7 +289,7 @@ class Tiled(Planner):
         if not self.parts.outer:
             return 1
         outers, depth = (self.domain.points(axes) for axes in (self.parts.outer, self.parts.depth))
-        warps = product([BLOCK // WARP * choice.min_blocks, MULTIPROCESSORS])
+        warps = product([choice.warps * choice.min_blocks, MULTIPROCESSORS])
         several: Formula = ("floor_div", product([depth, self.columns]), ELEMENTS_OF_PART)
         return ("max", 1, ("min", ("floor_div", warps, ("max", 1, outers)), several))
 

@@ -94,6 +94,42 @@ struct WarpPieces {
   }
 };
 
+// The same where there is but one index, of which each of `warps` has `tiles` of `tile_rows`, the first of
+// each side by side: whoever launches knows how many, and nothing is divided here.
+struct WarpRows {
+  int depth, warps, tiles, tile_rows, row_shift;
+  int team_shift;
+
+  FUSEBUILD_DEVICE WarpRows(int depth, int warps, int tiles, int tile_rows, int row_shift)
+      : depth(depth),
+        warps(warps),
+        tiles(tiles),
+        tile_rows(tile_rows),
+        row_shift(row_shift),
+        team_shift(kShift - row_shift) {}
+
+  FUSEBUILD_DEVICE int count() const { return warps; }
+
+  FUSEBUILD_DEVICE WarpTile first(int warp) const {
+    return at(warp, 0, int64_t(warp) * tile_rows);
+  }
+
+  FUSEBUILD_DEVICE WarpTile next(const WarpTile& tile, int) const {
+    const int number = tile.number + 1;
+    return at(number < tiles ? tile.piece : warps, number, tile.top + int64_t(warps) * tile_rows);
+  }
+
+ private:
+  static constexpr int kShift = 5;
+  static_assert(1 << kShift == kWarpThreads, "as many doublings as make a warp");
+
+  FUSEBUILD_DEVICE WarpTile at(int piece, int number, int64_t top) const {
+    const int64_t left = depth - top;
+    const int rows = left < 0 ? 0 : left < tile_rows ? static_cast<int>(left) : tile_rows;
+    return {piece, number, piece, 0, 1, top, depth, rows};
+  }
+};
+
 // What is copied from `source` to `place`, or the other way around.
 template <typename T>
 struct TileOf {

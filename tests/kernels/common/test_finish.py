@@ -39,12 +39,12 @@ def parts(launch: LaunchSpec) -> tuple[FinishPart, ...]:
 
 
 def test_scaled_sums_are_made_from_the_results_of_others() -> None:
-    """6 partial results of two sums are on their way at once."""
+    """8 partial results of two sums are on their way at once."""
     launch = finish_of(ADALN, "registers1024_vec8_int32", B=56, S=1024, D=1024)
     (part,) = parts(launch)
     assert part.source is not None
     assert (part.group.kept, part.source.kept) == ((2,), (0, 2))
-    assert (part.block_x, part.ahead, launch.block) == (0, 6, (512, 1, 1))
+    assert (part.block_x, part.ahead, launch.block) == (0, 8, (512, 1, 1))
 
 
 @pytest.mark.parametrize(

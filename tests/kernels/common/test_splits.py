@@ -90,7 +90,7 @@ class TestFinish:
         before, _, combined = text.partition(
             "a1 = fb::Sum::combine(a1, is_there ? p1[u] : fb::Sum::identity<float>());"
         )
-        assert "if (is_there) {\n          p1[u] = P1[place];\n        }\n        place += stride;\n      }\n" in before
+        assert "if (is_there) {\n          p1[u] = *q1;\n        }\n        q1 += stride;\n      }\n" in before
         assert before.count("FUSEBUILD_UNROLL\n      for (int u = 0; u < kAhead; ++u) {") == 2
         assert "P1[" not in combined
 

@@ -240,14 +240,19 @@ class TestLaunches:
     def test_so_they_are_where_few_blocks_have_several_rows_each(self, rows: int, expected: int) -> None:
         assert blocks(chosen(NORM, M=rows, N=2931).launches[0], M=rows, N=2931) == expected
 
-    @pytest.mark.parametrize(("columns", "kinds"), [(2931, 8), (2930, 4), (2932, 2), (2936, 1)])
-    def test_each_kind_of_odd_rows_after_the_first_leaves_one_part_more(self, columns: int, kinds: int) -> None:
+    @pytest.mark.parametrize(
+        ("rows", "columns", "multiprocessors", "kinds"),
+        [(10_000, 2931, 132, 1), (10_000, 2931, 2, 8), (15, 2931, 11, 8), (15, 2930, 11, 4), (15, 2936, 11, 1)],
+    )
+    def test_each_kind_of_odd_rows_after_the_first_leaves_one_part_more_where_blocks_are_no_multiple_of_them(
+        self, rows: int, columns: int, multiprocessors: int, kinds: int
+    ) -> None:
         (own,) = (each for each in walking(NORM) if each.name == "shifted4096_vec8_int32")
         (parts,) = (each for each in own.launches[1].kernel.parameters if each.name == "splits")
         assert isinstance(parts.arg, FormulaArg)
-        sizes = {"M": 10_000, "N": columns, MULTIPROCESSORS: 132}
+        sizes = {"M": rows, "N": columns, MULTIPROCESSORS: multiprocessors}
         left = evaluate(as_formula(parts.arg.formula), sizes)
-        assert left == blocks(own.launches[0], M=10_000, N=columns) + kinds - 1
+        assert left == blocks(own.launches[0], multiprocessors, M=rows, N=columns) + kinds - 1
 
     def test_odd_rows_of_which_each_block_has_one_leave_one_part_each(self) -> None:
         own = chosen(NORM, M=17, N=2931)
@@ -452,7 +457,7 @@ class TestLaunches:
         assert across
         for text in across:
             assert "const int64_t splits =" in text
-            assert "for (int64_t first =" in text
+            assert "int64_t first =" in text
             assert "int64_t place =" in text
             assert "int64_t outer =" in text
             assert not re.search(r"\bint outer", text)

@@ -69,16 +69,17 @@ def test_rows_of_one_thread_are_walked_in_straight_lines_where_they_may_be_odd()
 
 def test_blocks_fill_the_gpu_once_and_each_warp_has_something_to_do() -> None:
     (_, odd) = tiled(NORM)
-    assert sized(odd, M=10**6, N=7)[0] == 6 * 132
-    assert sized(odd, multiprocessors=78, M=10**6, N=7)[0] == 6 * 78
-    assert sized(odd, M=100, N=7)[0] == 2
+    assert odd.launches[0].block == (256, 1, 1)
+    assert sized(odd, M=10**6, N=7)[0] == 3 * 132
+    assert sized(odd, multiprocessors=78, M=10**6, N=7)[0] == 3 * 78
+    assert sized(odd, M=200, N=7)[0] == 2
     assert sized(odd, M=1, N=1)[0] == 1
 
 
 def test_samples_are_shared_where_they_are_few_and_long() -> None:
     (_, odd) = tiled(SAMPLES)
     _, finish = odd.launches
-    warps = sized(odd, B=10**6, S=4, D=15)[0] * 4
+    warps = sized(odd, B=10**6, S=4, D=15)[0] * odd.launches[0].block[0] // 32
     for sizes, parts in (
         ({"B": 10**6, "S": 2, "D": 15}, 1),
         ({"B": 3, "S": 20, "D": 15}, 1),
