@@ -16,7 +16,7 @@ scaled from another one has no more to do than that, once for a piece.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -44,7 +44,7 @@ from fusebuild.kernels.common.spec import (
     fits_int32,
     kernel_parameters,
 )
-from fusebuild.kernels.inner_outer.axes import Axes, InnerOuterParts
+from fusebuild.kernels.inner_outer.axes import Axes, InnerOuterParts, read_after
 from fusebuild.kernels.inner_outer.striped import places_of_outputs
 
 BLOCK = 128
@@ -81,7 +81,7 @@ class TiledHeuristics:
     and from global memory. Inputs ``fetched`` lie in tiles, outputs ``in_place`` of some, ``(output, input)``; inputs
     ``of_rows`` have one element a row, ``resident`` ones stay the same for all rows of an outer index. A warp has
     ``stages`` tiles of ``tile_bytes``; a row takes ``row_bytes`` of one and ``column_bytes`` for each column, a tile
-    ``edge_bytes`` beside its rows."""
+    ``edge_bytes`` beside its rows. Tensors ``beside`` those of the rows move by vectors of a thread's columns, too."""
 
     threads: int
     held: int
@@ -96,6 +96,7 @@ class TiledHeuristics:
     resident: tuple[int, ...]
     of_rows: tuple[int, ...]
     in_place: tuple[tuple[int, int], ...]
+    beside: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +172,22 @@ class Tiled(Planner):
         return dict(places_of_outputs(self._flat_outputs, self.fetched, self.bytes_of))
 
     @property
+    def _beside(self) -> tuple[int, ...]:
+        """What lies along columns beside what rows have: what stays the same for many of them, what follows from the sums
+        of an outer index, and what that needs. None where some of it lies otherwise."""
+        task, parts, domain = self.task, self.parts, self.domain
+        of_outer = [fid for fid, kept in parts.finished.items() if kept and kept == parts.outer]
+        after = read_after(task, [*of_outer, *(each.factor for each in parts.scaled.values())])
+        own = [*self.resident, *sorted(after.intersection(task.inputs, domain.accesses))]
+        own += [fid for fid in of_outer if fid in task.outputs]
+        return tuple(dict.fromkeys(own)) if {*own} <= {*domain.dense_along(domain.inner)} else ()
+
+    def _guards_of(self, beside: Sequence[int]) -> tuple[Formula, ...]:
+        """Tensors ``beside`` rows begin and go on where a vector may."""
+        others = {*self.domain.dense_along(self.domain.inner)} - {*beside}
+        return self.vector_guards(self.domain.inner, HELD, others)
+
+    @property
     def _flat_outputs(self) -> tuple[int, ...]:
         written = self.parts.written_by_rows(self.task)
         return tuple(fid for fid in self.domain.flat if fid in written)
@@ -198,6 +215,7 @@ class Tiled(Planner):
         choice.require(shared <= most, "threads", f"its tiles take {shared} bytes of shared memory, at most {most}")
 
     def _variant(self, way: str, is_whole: bool, choice: TiledChoice) -> VariantSpec:
+        beside = self._beside if is_whole else ()
         heuristics = TiledHeuristics(
             threads=choice.threads,
             held=HELD,
@@ -212,6 +230,7 @@ class Tiled(Planner):
             resident=self.resident,
             of_rows=self._of_rows,
             in_place=tuple(self._in_place.items()),
+            beside=beside,
         )
         blocks, parts = self._blocks(choice), self._parts(choice)
         partials = partial_parameters(self.task, self._reduced, const=False)
@@ -232,6 +251,7 @@ class Tiled(Planner):
             fits_int32(self.rows),
             *self.aligned(self.domain.flat, self.vec),
             *((("eq", ("mod", self.columns, HELD), 0),) if is_whole else ()),
+            *(self._guards_of(beside) if beside else ()),
             *(("le", 1, each) for each in (self.rows, self.columns)),
             ("le", self.columns, ALIGNED_COLUMNS if is_whole else WARP * HELD),
         )

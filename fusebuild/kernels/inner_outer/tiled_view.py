@@ -209,10 +209,10 @@ class _Tiles:
         body, column = self.body, self._column
         sweep = self._steady.sweep(body, lifetime, self._outer, column)
         base = {fid: body.base(fid, [self._outer], column.axes) for fid in self._steady.reads(lifetime)}
-        loads = (
-            self.rows.vector(fid, f"fb::load_apart<kVec>(T{fid} + {begin} + start, apart, held)")
-            for fid, begin in base.items()
-        )
+        load = "fb::load_apart<kVec>(T{} + {} + start, apart, held)"
+        if self.heuristics.beside:
+            load = "fb::load_if<kVec>(held > 0, T{} + {} + start)"
+        loads = (self.rows.vector(fid, load.format(fid, begin)) for fid, begin in base.items())
         return replace(sweep, loads=tuple(loads))
 
     def _arrays(self, lifetime: int, own: tuple[Folding, ...]) -> tuple[Lines, Lines]:
@@ -262,19 +262,48 @@ class _Tiles:
             steady=join(self._kept(OF_OUTER), Sweep(results=results)),
             reduce=f"fb::reduce_groups(threads, members, {arguments});" if own else "",
             stores=tuple(f"P{f}[partial] = {each.accumulator}[k];" for each in own for f in each.expr.outputs),
+            whole=self._by_vectors() if self.heuristics.beside and self.parts.outer else Sweep(),
+        )
+
+    def _by_vectors(self) -> Sweep:
+        """What is done with the sums of an outer index where all that it reads and writes moves by vectors: what sums over
+        all indices take of it, the outputs that follow, or the partial results of a part."""
+        body, groups, (outputs, results) = self.body, [self._outer, self._column], self._of_outer_index
+        factors = [each.factor for each in self.parts.scaled.values()]
+        setup, _, statements = known_after(body, groups, [*outputs, *factors], results, outputs)
+        reads = [fid for fid in body.reads([*outputs, *factors], results) if not body.is_scalar(fid)]
+        found = (line for each in self._own for line in each.results(f"{each.accumulator}[k]"))
+        return Sweep(
+            coordinates=setup,
+            loads=tuple(body.vector_load(fid, groups) for fid in reads),
+            vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in outputs),
+            element=(
+                *found,
+                *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in reads),
+                *statements,
+                *(f"o{fid}[k] = {body.own_operand(fid)};" for fid in outputs),
+            ),
+            accumulate=self._updates(),
+            stores=tuple(f"fb::store(T{fid} + {body.offset(fid, groups)}, o{fid});" for fid in outputs),
+            joint_stores=tuple(
+                f"fb::store(P{each.expr.outputs[0]} + partial, {each.accumulator});" for each in self._own
+            ),
         )
 
     def scaled(self) -> Sweep:
         """What sums over all outer indices take of one that they are scaled from."""
-        body, task = self.body, self.body.task
         factors = [each.factor for each in self.parts.scaled.values()]
-        setup, loads, statements = known_after(body, [self._outer, self._column], factors, (), ())
-        updates = []
+        setup, loads, statements = known_after(self.body, [self._outer, self._column], factors, (), ())
+        return Sweep(loads=(*setup, *loads, *statements), accumulate=self._updates())
+
+    def _updates(self) -> Lines:
+        """The lines that add what scaled sums take of an outer index."""
+        body, task, updates = self.body, self.body.task, list[str]()
         for index, each in self.parts.scaled.items():
             (fid,), (source,) = (task.fusion.exprs[at].outputs for at in (index, each.source))
             factor = body.operand(each.factor, body.value(fid).dtype)
             updates.append(f"a{fid}[k] = fb::Sum::combine(a{fid}[k], {factor} * a{source}[k]);")
-        return Sweep(loads=(*setup, *loads, *statements), accumulate=tuple(updates))
+        return tuple(updates)
 
     def finished(self) -> Sweep:
         """What follows from the results of an outer index, where one team has all its rows."""

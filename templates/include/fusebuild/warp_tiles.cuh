@@ -195,6 +195,14 @@ FUSEBUILD_DEVICE Vec<T, N> load_apart(const T* address, int apart, int count) {
   return values;
 }
 
+// N elements from an aligned address on, if there are any; else zeros.
+template <int N, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_if(bool are_there, const T* address) {
+  Vec<T, N> values = {};
+  if (are_there) values = load<N>(address);
+  return values;
+}
+
 // Reduces among the lanes whose numbers agree modulo `threads` and are in one group of `threads` * `groups`,
 // both of which are powers of two. Each gets the same bits. All lanes of the warp must call this.
 template <typename... Accumulators>
