@@ -10,6 +10,14 @@ begins(int64_t* __restrict__ out, int64_t outers, int64_t depth, int64_t blocks)
 }
 FUSEBUILD_ENTRY(begins)
 
+// The same in 32 bits.
+FUSEBUILD_KERNEL(128, 1)
+short_begins(int64_t* __restrict__ out, int64_t outers, int64_t depth, int64_t blocks) {
+  const int block = fb::block_x() * 128 + fb::thread_x();
+  if (block <= blocks) out[block] = fb::partition(int(outers), int(depth), int(blocks)).begin(block);
+}
+FUSEBUILD_ENTRY(short_begins)
+
 // The block that has the first place of each outer index, and the parts that an index has at most.
 FUSEBUILD_KERNEL(128, 1)
 first_blocks(int64_t* __restrict__ out, int64_t* __restrict__ parts, int64_t outers, int64_t depth,
@@ -23,7 +31,7 @@ FUSEBUILD_ENTRY(first_blocks)
 // Where the places of each block begin that has whole indices; then how many blocks there are, and parts.
 FUSEBUILD_KERNEL(128, 1)
 whole_begins(int64_t* __restrict__ out, int64_t outers, int64_t depth, int64_t blocks) {
-  const fb::Partition share = fb::whole_partition(outers, depth, blocks);
+  const auto share = fb::whole_partition(outers, depth, blocks);
   const int64_t block = int64_t(fb::block_x()) * 128 + fb::thread_x();
   if (block <= blocks) out[block] = share.begin(block);
   if (block == 0) out[blocks + 1] = share.blocks;

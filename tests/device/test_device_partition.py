@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from support.device_harness import library
 
 
-def begins(outers: int, depth: int, blocks: int) -> list[int]:
+def begins(outers: int, depth: int, blocks: int, kernel: str = "begins") -> list[int]:
     out = torch.full((blocks + 1,), -1)
-    library("partition").run("begins", (blocks // 128 + 1,), (128,), out, outers, depth, blocks)
+    library("partition").run(kernel, (blocks // 128 + 1,), (128,), out, outers, depth, blocks)
     return [int(place) for place in out]
 
 
@@ -68,6 +68,14 @@ def test_parts_are_even_where_that_makes_no_share_much_longer(outers: int, depth
     assert (own == {most}) == (parts != blocks // outers + 2)
 
 
+@given(outers=st.integers(0, 3000), depth=st.integers(0, 3000), blocks=st.integers(1, 1056))
+@example(outers=2**20, depth=2**11 - 1, blocks=1056)
+@example(outers=2**31 - 2**20, depth=1, blocks=1056)
+@example(outers=3, depth=2**29, blocks=1056)
+def test_shares_are_the_same_in_32_bits(outers: int, depth: int, blocks: int) -> None:
+    assert begins(outers, depth, blocks, "short_begins") == begins(outers, depth, blocks)
+
+
 def test_no_outer_index_has_no_parts() -> None:
     assert first_blocks(0, 7, 528) == ([], 0)
 
@@ -89,12 +97,12 @@ def test_blocks_with_whole_indices_have_as_many_each(outers: int, depth: int, bl
     library("partition").run("whole_begins", (blocks // 128 + 1,), (128,), out, outers, depth, blocks)
     *begins, used, parts = (int(each) for each in out)
     places = max(depth, 1)
-    assert (used, parts) == (min(blocks, outers), 1)
+    assert (used, parts) == (max(1, min(blocks, outers)), 1)
     assert all(begin % places == 0 for begin in begins)
     indices = [(end - begin) // places for begin, end in pairwise(begins)]
     assert sum(indices) == outers
     assert all(index == 0 for index in indices[used:])
-    assert not used or 1 <= min(indices[:used]) <= max(indices[:used]) <= min(indices[:used]) + 1
+    assert not outers or 1 <= min(indices[:used]) <= max(indices[:used]) <= min(indices[:used]) + 1
 
 
 def walked(columns: int, rows: int, run: int, walkers: int) -> list[list[int]]:

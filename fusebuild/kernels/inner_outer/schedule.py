@@ -291,11 +291,14 @@ class _Planner(Planner):
     def _guard(self) -> tuple[Formula, ...]:
         """What holds where rows are vectors, or begin anywhere, and 32-bit indices enough for them. Then tensors of all
         rows begin where a vector may, so that each vector which a number of elements lies before is aligned."""
+        shared = [self.domain.points(self.parts.rows)] if self._is_shifted or self.parts.outer else []
+        return (*map(fits_int32, (self.columns, *shared)), *self._alignment)
+
+    @property
+    def _alignment(self) -> tuple[Formula, ...]:
         if self.vectors is not VectorLayout.ALIGNED:
-            counted = [self.columns, *([self.domain.points(self.parts.rows)] if self._is_shifted else [])]
-            return (*map(fits_int32, counted), *self.aligned(self.domain.flat, self.vec))
-        vector = self.vector_guards(self.domain.inner, self.vec, self.parts.finished)
-        return (fits_int32(self.columns), *vector)
+            return self.aligned(self.domain.flat, self.vec)
+        return self.vector_guards(self.domain.inner, self.vec, self.parts.finished)
 
     def _staged_bytes(self, choice: InnerOuterChoice) -> int:
         """Bytes of shared memory for the rows that a block has on their way: none where they go to registers."""
@@ -477,7 +480,7 @@ class _Planner(Planner):
             if self.fetched and rows + updates <= most:
                 yield twice.shared(f"shared{2 * beyond}", self.fetched)
             yield self.shared("shared", ())
-        yield self.scratch(self._guard[1:])
+        yield self.scratch(self._alignment)
 
     def shared(self, name: str, fetched: tuple[int, ...]) -> VariantSpec:
         """Accumulators in shared memory. The next row waits in registers where inputs are ``fetched``."""

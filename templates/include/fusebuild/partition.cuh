@@ -10,49 +10,84 @@ namespace fusebuild {
 // How many rows take as long as the parts of an outer index that begin or end among a block's rows, about.
 constexpr int kRowsOfParts = 8;
 
+// A quotient of numbers that are not negative: that of 32 bits takes few instructions.
+FUSEBUILD_DEVICE int quotient(int a, int b) {
+  return static_cast<int>(static_cast<unsigned>(a) / static_cast<unsigned>(b));
+}
+FUSEBUILD_DEVICE int64_t quotient(int64_t a, int64_t b) { return a / b; }
+
 // `depth` rows for each of `outers` indices, one of which has most_parts: one for each block that has rows of
 // it. One without rows counts as one place, so that some block says what nothing adds up to. Every one of
 // `blocks` has a place: a block between others that had none would leave a part of an index unsaid. Shares
 // are so many neighbouring places or, where the grain is an index, indices.
+//
+// A Number counts places. It may be an int where rows are less than 2^31, and blocks less than 2^15. (Blocks
+// find their share before they load anything: with quotients of 64 bits that takes 0.4 us of an H100 more.)
+template <typename Number>
 struct Partition {
-  int64_t outers, depth, blocks, grain, most_parts;
+  Number outers, depth, blocks, grain, most_parts;
+  Number each, more;  // grains of each block; how many have one more
 
-  FUSEBUILD_DEVICE int64_t places() const { return depth > 0 ? depth : 1; }
-
-  // Where the places of `block` begin: of G grains in all, the block of grain g is g * blocks / G, rounded
-  // down.
-  FUSEBUILD_DEVICE int64_t begin(int64_t block) const {
-    if (block >= blocks) return outers * places();
-    const int64_t grains = grain > 1 ? outers : outers * places();
-    return (grains * block + blocks - 1) / blocks * grain;
+  FUSEBUILD_DEVICE Partition(Number outers, Number depth, Number blocks, Number grain, Number most_parts)
+      : outers(outers), depth(depth), blocks(blocks), grain(grain), most_parts(most_parts) {
+    const Number grains = grain > 1 ? outers : outers * places();
+    each = quotient(grains, blocks);
+    more = grains - each * blocks;
   }
 
+  FUSEBUILD_DEVICE Number places() const { return depth > 0 ? depth : 1; }
+
+  // Where the places of `block` begin: of G grains in all, the block of grain g is g * blocks / G, rounded
+  // down. Blocks beyond the last one have none.
+  FUSEBUILD_DEVICE Number begin(Number block) const {
+    const Number own = block < blocks ? block : blocks;
+    return (each * own + quotient(more * own + blocks - 1, blocks)) * grain;
+  }
+
+  // The index of a place.
+  FUSEBUILD_DEVICE Number outer_of(Number place) const { return quotient(place, places()); }
+
   // The block that has the first place of `outer`.
-  FUSEBUILD_DEVICE int64_t first_block(int64_t outer) const { return outer * blocks / outers; }
+  FUSEBUILD_DEVICE Number first_block(Number outer) const {
+    return static_cast<Number>(int64_t(outer) * blocks / outers);
+  }
 };
 
 // The partition among `most` blocks, or the first of them. Where blocks have whole indices, or equal parts of
 // one, there are fewer parts: so it is if the longest share has no more places than it would have if each
 // index had kRowsOfParts more, or than the longest one of all blocks has.
-FUSEBUILD_DEVICE Partition partition(int64_t outers, int64_t depth, int64_t most) {
-  const int64_t places = depth > 0 ? depth : 1, enough = outers * (places + kRowsOfParts);
-  if (outers == 0) return {outers, depth, 0, 1, 0};
-  if (most < outers) {
-    const int64_t indices = (outers + most - 1) / most;
-    if (indices * places * most <= enough) return {outers, depth, most, places, 1};
-    return {outers, depth, most, 1, 2};
+template <typename Number>
+FUSEBUILD_DEVICE Partition<Number> partition(Number outers, Number depth, Number most) {
+  const Number places = depth > 0 ? depth : 1;
+  const int64_t enough = outers * (int64_t(places) + kRowsOfParts);
+  Number used = most, grain = 1, most_parts = 2;
+  if (outers == 0) {
+    used = 1;
+    most_parts = 0;
+  } else if (most < outers) {
+    const int64_t indices = quotient(outers + most - 1, most);
+    if (indices * places * most <= enough) {
+      grain = places;
+      most_parts = 1;
+    }
+  } else if (const Number parts = quotient(most, outers); parts >= places) {
+    used = outers * places;
+    most_parts = places;
+  } else {
+    const int64_t longest = quotient(places + parts - 1, parts);
+    const bool is_short = longest * most <= enough || (longest - 1) * most < int64_t(outers) * places;
+    const bool are_even = outers * parts == most || is_short;
+    used = are_even ? outers * parts : most;
+    most_parts = are_even ? parts : parts + 2;
   }
-  const int64_t parts = most / outers;
-  if (parts >= places) return {outers, depth, outers * places, 1, places};
-  const int64_t longest = (places + parts - 1) / parts, used = outers * parts;
-  const bool is_short = longest * most <= enough || (longest - 1) * most < outers * places;
-  if (used == most || is_short) return {outers, depth, used, 1, parts};
-  return {outers, depth, most, 1, parts + 2};
+  return {outers, depth, used, grain, most_parts};
 }
 
 // The partition where each block has whole indices: the first of `most`, if indices are fewer.
-FUSEBUILD_DEVICE Partition whole_partition(int64_t outers, int64_t depth, int64_t most) {
-  return {outers, depth, most < outers ? most : outers, depth > 0 ? depth : 1, 1};
+template <typename Number>
+FUSEBUILD_DEVICE Partition<Number> whole_partition(Number outers, Number depth, Number most) {
+  const Number used = most < outers ? most : outers;
+  return {outers, depth, used > 0 ? used : 1, depth > 0 ? depth : 1, 1};
 }
 
 // The rows of a walker: `count` from `first` on, in the order of after().
