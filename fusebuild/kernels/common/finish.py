@@ -3,8 +3,8 @@
 Blocks that share a reduction leave partial results in scratch; here they are combined in a fixed order, so that results
 are bitwise equal from run to run. Such a kernel is so short that to begin it, and to wait for memory once, is most of
 its time. So there is one of them: **groups** of reductions that keep other axes share out its blocks, those whose
-results have the most partial ones first, as they take longest. It begins while the kernel before it ends, and a thread
-loads all of its partial results before it combines the first.
+results have the most partial ones first, as they take longest. It begins while the kernel before it ends, by
+which time it knows where its partial results are, and a thread loads all of them before it combines the first.
 
 A sum that is scaled from the partial results of another one (:mod:`fusebuild.kernels.inner_outer.axes`) reads them all
 again. Where one thread can finish an outer index of the other, it is made **from** its results instead: a block owns
@@ -50,7 +50,8 @@ OF_INDEX = 8
 LEAST_HEIGHT = 4
 """Threads of a column at least where a block finishes several indices of it: it waits for memory less often."""
 AT_A_TIME = 2
-"""Blocks that finish outer indices which run on a multiprocessor at a time."""
+"""Blocks that finish outer indices which run on a multiprocessor at a time. (H100, November 2026, adaln's backward pass,
+5 samples of 192 x 4736: 198 blocks of which but one ran there took 2.4 us more.)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,8 +121,9 @@ def _finish(
     start: str = "first * results + kept",
     inside: str = "",
 ) -> Finish:
-    """The :class:`Finish` of ``part``, whose ``sweep`` leaves the results of its group from partial ones of the
-    values ``walked``; ``exprs`` are what it computes meanwhile. What is needed beside them is loaded before, by the threads that store."""
+    """The :class:`Finish` of ``part``, whose ``sweep`` leaves the results of its group from partial ones of the values
+    ``walked``; ``exprs`` are what it computes meanwhile. What is needed beside them is loaded before, by the threads
+    that store."""
     group = part.group
     results, outputs = folded(body.task, group.reductions), outputs_of(body, group)
     setup, loads, statements = known_after(body, groups, outputs, results, outputs, condition="writes")

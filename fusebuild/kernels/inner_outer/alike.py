@@ -3,7 +3,8 @@
 Tensors of rows side by side begin aligned, so the first element of a row lies in one of a few places of an aligned
 vector, and as many **kinds** of rows there are. A block, or a cluster, has rows of one kind at a time: a thread's
 vectors, which lie where memory is aligned, have the same columns of each of them, and nothing is moved over. What it
-adds up of a kind is a **part** of the result. (H100, layernorm's backward pass, shares of a copy's bandwidth: 595 x
+adds up of a kind is a **part** of the result. Where blocks, or clusters, are a multiple of the kinds, each has rows of
+one kind anyway, and neighbours walk neighbouring rows. (H100, layernorm's backward pass, shares of a copy's bandwidth: 595 x
 119817 0.10 with accumulators in memory, 0.67 so; 2345 x 5847 0.39 where each row is realigned in registers, 0.64 so.)
 """
 
@@ -30,12 +31,11 @@ def kinds_of(columns: Formula, vec: int) -> Formula:
     return total([1, *doubled])
 
 
-def parts_of(walkers: Formula, columns: Formula, vec: int, rows: Formula) -> Formula:
-    """The parts that so many blocks, or clusters, leave: one each where they have one of the ``rows``, or are a multiple
-    of the kinds; else one more for each kind after the first."""
+def parts_of(walkers: Formula, columns: Formula, vec: int, has_several: Formula) -> Formula:
+    """The parts that so many blocks, or clusters, leave: one each where they are a multiple of the kinds, or none
+    ``has_several`` rows; else one more for each kind after the first."""
     kinds = kinds_of(columns, vec)
-    are_shared: list[Formula] = [("gt", rows, walkers), ("gt", ("mod", walkers, kinds), 0)]
-    return total([walkers, product([*are_shared, total([kinds, -1])])])
+    return total([walkers, product([has_several, ("gt", ("mod", walkers, kinds), 0), total([kinds, -1])])])
 
 
 def of_one_kind(blocks: Formula, vec: int, rows: Formula) -> Formula:
@@ -45,13 +45,11 @@ def of_one_kind(blocks: Formula, vec: int, rows: Formula) -> Formula:
     return ("sub", blocks, product([*are_enough, ("mod", blocks, vec)]))
 
 
-def of_few_kinds(clusters: Formula, columns: Formula, vec: int, rows: Formula) -> Formula:
-    """So many ``clusters``, or a few less, that each has ``rows`` of one kind where none has more to do then: to go on
-    with another kind takes as long as a row."""
-    kinds = kinds_of(columns, vec)
-    fewer: Formula = ("sub", clusters, ("mod", clusters, kinds))
-    turns: list[Formula] = [
-        ("ceil_div", rows, ("max", 1, fewer)), ("ceil_div", total([rows, kinds, -1]), clusters),
-    ]  # fmt: skip
-    are_as_fast: list[Formula] = [("gt", rows, clusters), ("ge", clusters, kinds), ("le", *turns)]
-    return ("sub", clusters, product([*are_as_fast, ("mod", clusters, kinds)]))
+def of_few_kinds(clusters: Formula, vec: int, rows: Formula) -> Formula:
+    """So many ``clusters``, which are all that run at a time, or up to ``vec`` less: a multiple of the kinds, however
+    many there are, where none has more to do then. To go on with another kind takes as long as a row."""
+    over: Formula = ("mod", clusters, vec)
+    even, uneven = ("max", 1, ("sub", clusters, over)), total([rows, vec - 1])
+    are_as_fast: Formula = ("le", ("ceil_div", rows, even), ("ceil_div", uneven, clusters))
+    are_enough: list[Formula] = [("gt", rows, clusters), ("ge", clusters, vec)]
+    return ("sub", clusters, product([*are_enough, are_as_fast, over]))

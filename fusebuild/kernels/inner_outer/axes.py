@@ -96,6 +96,15 @@ class InnerOuterParts:
         """The outputs that are known when their row is done."""
         return tuple(fid for fid in task.outputs if fid not in self.finished)
 
+    def read_by_rows(self, task: Task) -> set[int]:
+        """The values that the walk over rows needs: all but those that only epilogues read."""
+        needed, accumulated = {*self.written_by_rows(task)}, {*self.accumulated}
+        for index in reversed(task.exprs):
+            expr = task.fusion.exprs[index]
+            if index in accumulated or not needed.isdisjoint(expr.outputs):
+                needed.update(expr.inputs)
+        return needed
+
 
 def inner_outer_parts(task: Task, domain: AxisDomain) -> InnerOuterParts:
     """The parts of ``task``; found once for each task. Raises :class:`UnfitError` where it has none."""

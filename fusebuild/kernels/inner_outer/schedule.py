@@ -144,7 +144,7 @@ def _planner(planner: Planner) -> _Planner:
     """A planner, with what each of the choices that it tries asks for."""
     task, domain = planner.task, planner.domain
     parts, level = inner_outer_parts(task, domain), levels(task)
-    read, moving = _read_by_rows(task, parts).intersection(task.inputs), {*parts.depth}
+    read, moving = parts.read_by_rows(task).intersection(task.inputs), {*parts.depth}
     axes = {fid: domain.accesses[fid].axes for fid in domain.dense_along(domain.inner) if fid in read}
     return _Planner.of(
         planner,
@@ -156,16 +156,6 @@ def _planner(planner: Planner) -> _Planner:
         levels=max((level[task.fusion.exprs[index].outputs[0]] for index in parts.along), default=0),
         finishes=can_be_whole(planner, parts),
     )
-
-
-def _read_by_rows(task: Task, parts: InnerOuterParts) -> set[int]:
-    """The values that the walk over rows needs: all but those that only epilogues read."""
-    needed, accumulated = {*parts.written_by_rows(task)}, {*parts.accumulated}
-    for index in reversed(task.exprs):
-        expr = task.fusion.exprs[index]
-        if index in accumulated or not needed.isdisjoint(expr.outputs):
-            needed.update(expr.inputs)
-    return needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +206,7 @@ class _Planner(Planner):
         what is theirs has no gaps."""
         domain, (*others, inner) = self.domain, self.parts.columns
         wide = {fid for fid, access in domain.accesses.items() if inner in access.axes}
-        read = wide.intersection(_read_by_rows(self.task, self.parts), self.task.inputs)
+        read = wide.intersection(self.parts.read_by_rows(self.task), self.task.inputs)
         whole = {*self.fetched, *wide.intersection(self.parts.written_by_rows(self.task))}
         is_theirs = read <= {*self.fetched, *self.resident} and whole <= {*domain.flat}
         return is_theirs and bool(self.fetched) and not others
@@ -509,12 +499,11 @@ class _Planner(Planner):
         some = ceil_div(rows, choice.rows_per_block)
         several: Formula = ("floor_div", rows, ROWS_PER_BLOCK * choice.rows_per_block)
         wanted: Formula = ("max", 1, several, ("min", some, running_clusters(choice.cluster, 1)))
-        blocks: Formula = ("min", running_clusters(choice.cluster, choice.min_blocks), wanted)
-        if not self._is_shifted:
-            return blocks
-        if choice.cluster == 1:
-            return alike.of_one_kind(blocks, self.vec, rows)
-        return alike.of_few_kinds(blocks, self.columns, self.vec, rows)
+        running = running_clusters(choice.cluster, choice.min_blocks)
+        if self._is_shifted and choice.cluster > 1:
+            running = alike.of_few_kinds(running, self.vec, rows)
+        blocks: Formula = ("min", running, wanted)
+        return alike.of_one_kind(blocks, self.vec, rows) if self._is_shifted and choice.cluster == 1 else blocks
 
     def _propose_memory(self) -> InnerOuterChoice:
         """A block for each multiprocessor, with one row at a time, whose accumulators are in memory."""
@@ -545,7 +534,7 @@ class _Planner(Planner):
         variant = self.variant(way, choice, guard, kernel, grid, block, name=name, shared_bytes=shared_bytes)
         known = KnownSizes(help=bool(self.parts.outer))
         walking = variant.with_kernels(partial(replace, sizes=known))
-        return replace(walking, launches=(*walking.launches, *self._finishes(blocks, whole)))
+        return replace(walking, launches=(*walking.launches, *self._finishes(choice, blocks, whole)))
 
     @property
     def _leaving(self) -> dict[int, int]:
@@ -554,10 +543,12 @@ class _Planner(Planner):
         indices = self.parts.down if self.finishes else self.parts.accumulated
         return {fid: index for index in indices for fid in self.task.fusion.exprs[index].outputs}
 
-    def _finishes(self, blocks: Formula, whole: Formula) -> Iterator[LaunchSpec]:
-        """The launches that combine the partial results of so many ``blocks``."""
+    def _finishes(self, choice: InnerOuterChoice, blocks: Formula, whole: Formula) -> Iterator[LaunchSpec]:
+        """The launches that combine the partial results of so many ``blocks``. Of rows that are shifted, some have
+        several where those are more than run at a time with one each."""
         rows = self.domain.points(self.parts.rows)
-        parts = alike.parts_of(blocks, self.columns, self.vec, rows) if self._is_shifted else blocks
+        has_several: Formula = ("gt", rows, running_clusters(choice.cluster, 1) if choice.rows_per_block == 1 else 1)
+        parts = alike.parts_of(blocks, self.columns, self.vec, has_several) if self._is_shifted else blocks
         finisher = Finisher.of(self, reduced=[*self._leaving], index="int64_t", splits=simplified(parts))
         if not self.parts.outer:
             yield finisher.launch_at_call(FinishGroup(reductions=self.parts.down, kept=self.parts.columns), NARROWEST)

@@ -266,8 +266,8 @@ class _Tiles:
         )
 
     def _by_vectors(self) -> Sweep:
-        """What is done with the sums of an outer index where all that it reads and writes moves by vectors: what sums over
-        all indices take of it, the outputs that follow, or the partial results of a part."""
+        """What is done with the sums of an outer index where all that it reads and writes moves by vectors: what sums
+        over all indices take of it, the outputs that follow, or the partial results of a part."""
         body, groups, (outputs, results) = self.body, [self._outer, self._column], self._of_outer_index
         factors = [each.factor for each in self.parts.scaled.values()]
         setup, _, statements = known_after(body, groups, [*outputs, *factors], results, outputs)

@@ -110,9 +110,7 @@ struct WarpRows {
 
   FUSEBUILD_DEVICE int count() const { return warps; }
 
-  FUSEBUILD_DEVICE WarpTile first(int warp) const {
-    return at(warp, 0, int64_t(warp) * tile_rows);
-  }
+  FUSEBUILD_DEVICE WarpTile first(int warp) const { return at(warp, 0, int64_t(warp) * tile_rows); }
 
   FUSEBUILD_DEVICE WarpTile next(const WarpTile& tile, int) const {
     const int number = tile.number + 1;

@@ -254,6 +254,20 @@ class TestLaunches:
         left = evaluate(as_formula(parts.arg.formula), sizes)
         assert left == blocks(own.launches[0], multiprocessors, M=rows, N=columns) + kinds - 1
 
+    @pytest.mark.parametrize("multiprocessors", [1, 3, 78, 132])
+    @pytest.mark.parametrize("columns", [2930, 2931])
+    def test_so_many_are_counted_whatever_the_rows_are(self, columns: int, multiprocessors: int) -> None:
+        for own in (each for each in walking(NORM) if each.name.startswith("shifted")):
+            (parts,) = (each for each in own.launches[1].kernel.parameters if each.name == "splits")
+            assert isinstance(parts.arg, FormulaArg)
+            heuristics = own.launches[0].kernel.heuristics
+            assert isinstance(heuristics, InnerOuterHeuristics)
+            for rows in (*range(1, 150), *range(150, 1200, 7)):
+                walkers = blocks(own.launches[0], multiprocessors, M=rows, N=columns) // heuristics.cluster
+                kinds = 8 // gcd(8, columns) if rows > walkers and walkers % (8 // gcd(8, columns)) else 1
+                sizes = {"M": rows, "N": columns, MULTIPROCESSORS: multiprocessors}
+                assert evaluate(as_formula(parts.arg.formula), sizes) == walkers + kinds - 1, (own.name, rows)
+
     def test_odd_rows_of_which_each_block_has_one_leave_one_part_each(self) -> None:
         own = chosen(NORM, M=17, N=2931)
         (parts,) = (each for each in own.launches[1].kernel.parameters if each.name == "splits")
@@ -458,7 +472,7 @@ class TestLaunches:
         for text in across:
             assert "const int64_t splits =" in text
             assert "int64_t first =" in text
-            assert "int64_t place =" in text
+            assert "const int64_t stride =" in text
             assert "int64_t outer =" in text
             assert not re.search(r"\bint outer", text)
             narrowed = re.findall(r"\bint\((splits[^()]*)\)", text)  # where they are less than an int holds

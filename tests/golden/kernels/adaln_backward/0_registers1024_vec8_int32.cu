@@ -9,13 +9,13 @@
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 2 of
-//   max(4*min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))), 4*min(4*gpu.multiprocessors, ceil_div(B*S*D,
-//   512))*D) bytes, slot 3 of max(4*min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))),
-//   4*min(4*gpu.multiprocessors, ceil_div(B*S*D, 512))*D) bytes, D, B, S, D, (B > 0)*(ceil_div(B,
+//   max(4*min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))), 4*min(2*gpu.multiprocessors, ceil_div(B*S*D,
+//   1024))*D) bytes, slot 3 of max(4*min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))),
+//   4*min(2*gpu.multiprocessors, ceil_div(B*S*D, 1024))*D) bytes, D, B, S, D, (B > 0)*(ceil_div(B,
 //   min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))))*max(1, S)*min(4*gpu.multiprocessors,
-//   max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) <= B*(max(1, S) + 8)); if D < 2146435072, (D % 8) == 0,
-//   aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x,
-//   16), D <= 1024
+//   max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) <= B*(max(1, S) + 8)); if D < 2146435072, B*S < 2146435072, (D %
+//   8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
+//   aligned(grad_x, 16), D <= 1024
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -26,7 +26,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 1;  // vectors of a row that a thread owns
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_f332d464a766242e(
+inner_outer_persistent_081795eaef5df298(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
@@ -53,10 +53,9 @@ inner_outer_persistent_f332d464a766242e(
   fb::ReducePhase phase;
   const int64_t blocks = fb::grid_x();  // which share the rows
   constexpr int stride = kRowsPerBlock;  // from one row of a thread to its next
-  const int64_t outers = n0, depth = n1;
-  const fb::Partition share =
-      whole ? fb::whole_partition(outers, depth, blocks) : fb::partition(outers, depth, blocks);
-  const int64_t begin = share.begin(block), end = share.begin(block + 1);
+  const Index outers = n0, depth = n1, most = blocks;
+  const auto share = whole ? fb::whole_partition(outers, depth, most) : fb::partition(outers, depth, most);
+  const Index begin = share.begin(block), end = share.begin(block + 1);
   const double s37 = fb::cast<double>(s36);  // adaln_backward.yaml:36
   const double s38 = fb::reciprocal(s37);  // adaln_backward.yaml:36
   const float s39 = fb::cast<float>(s38);  // inverse_width, adaln_backward.yaml:36
@@ -65,14 +64,14 @@ inner_outer_persistent_f332d464a766242e(
   float c5[kRows], q5[kRows]{};
   fb::Packed<__nv_bfloat16, kVec> c3[kRows][kChunks], q3[kRows][kChunks]{};
   fb::Packed<__nv_bfloat16, kVec> c6[kRows][kChunks], q6[kRows][kChunks]{};
-  const int64_t after = depth > 0 ? end : begin;  // the block's last row
+  const Index after = depth > 0 ? end : begin;  // the block's last row
 
-  for (int64_t outer = begin / share.places(); begin < end && outer < outers; ++outer) {
-    const int64_t place = outer * share.places();  // of its first row
+  for (Index outer = share.outer_of(begin); begin < end && outer < outers; ++outer) {
+    const Index place = outer * share.places();  // of its first row
     if (place >= end) break;
-    const int64_t first = begin < place ? place : begin;
-    const int64_t last = place + depth < end ? place + depth : end;
-    const int64_t part = block - share.first_block(outer);
+    const Index first = begin < place ? place : begin;
+    const Index last = depth < end - place ? place + depth : end;
+    const Index part = place < begin ? block - share.first_block(outer) : 0;
     const bool is_first = place == begin;  // of the whole outer indices of the block
     if (first == begin) {
 
@@ -140,7 +139,7 @@ inner_outer_persistent_f332d464a766242e(
       // The next rows: in flight while those at hand are worked on.
       const bool are_left = top + kRows * stride < last;  // of this outer index
       const int64_t following = are_left ? top + kRows * stride : last;
-      const int64_t until = are_left ? last : last + depth < after ? last + depth : after;
+      const int64_t until = are_left ? last : depth < after - last ? last + depth : after;
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
         const int64_t next = following + u * stride;
@@ -290,4 +289,4 @@ inner_outer_persistent_f332d464a766242e(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_f332d464a766242e)
+FUSEBUILD_ENTRY(inner_outer_persistent_081795eaef5df298)

@@ -18,7 +18,7 @@ constexpr int kRows = 1;  // rows that a thread works on together
 constexpr int kVec = 1;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 1)
-inner_outer_persistent_8354e2859a31de0e(
+inner_outer_persistent_7dcda79fa74fb5ef(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -39,19 +39,19 @@ inner_outer_persistent_8354e2859a31de0e(
   fb::ReducePhase phase;
   const int64_t blocks = fb::grid_x();  // which share the rows
   constexpr int stride = kRowsPerBlock;  // from one row of a thread to its next
-  const int64_t outers = n0, depth = n1;
-  const fb::Partition share = fb::partition(outers, depth, blocks);
-  const int64_t begin = share.begin(block), end = share.begin(block + 1);
+  const Index outers = n0, depth = n1, most = blocks;
+  const auto share = fb::partition(outers, depth, most);
+  const Index begin = share.begin(block), end = share.begin(block + 1);
   const double s37 = fb::cast<double>(s36);  // adaln_backward.yaml:36
   const double s38 = fb::reciprocal(s37);  // adaln_backward.yaml:36
   const float s39 = fb::cast<float>(s38);  // inverse_width, adaln_backward.yaml:36
 
-  for (int64_t outer = begin / share.places(); begin < end && outer < outers; ++outer) {
-    const int64_t place = outer * share.places();  // of its first row
+  for (Index outer = share.outer_of(begin); begin < end && outer < outers; ++outer) {
+    const Index place = outer * share.places();  // of its first row
     if (place >= end) break;
-    const int64_t first = begin < place ? place : begin;
-    const int64_t last = place + depth < end ? place + depth : end;
-    const int64_t part = block - share.first_block(outer);
+    const Index first = begin < place ? place : begin;
+    const Index last = depth < end - place ? place + depth : end;
+    const Index part = place < begin ? block - share.first_block(outer) : 0;
     float* b18 = P18 + (part * n0 + outer) * n2;
     float* b19 = P19 + (part * n0 + outer) * n2;
     for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
@@ -172,4 +172,4 @@ inner_outer_persistent_8354e2859a31de0e(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_8354e2859a31de0e)
+FUSEBUILD_ENTRY(inner_outer_persistent_7dcda79fa74fb5ef)

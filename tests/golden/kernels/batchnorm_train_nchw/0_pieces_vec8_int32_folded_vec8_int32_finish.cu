@@ -485,7 +485,7 @@ constexpr int kThreads = 256;
 constexpr int kTogether = 4;  // partial results that a thread loads or leaves out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_20d0395d51e762bf(
+reduction_finish_57d15fe0a1be7920(
     const float* T3,  // running_mean: float[C]
     const float* T4,  // running_var: float[C]
     float* T6,  // mean: float[C]
@@ -509,26 +509,33 @@ reduction_finish_20d0395d51e762bf(
   const Index kept = Index(fb::block_x()) * width + x;
   const int64_t stride = height * results;  // from one partial result of a thread to its next
   const bool writes = y == 0 && kept < results;
-  fb::wait_for_previous_kernel();  // it may still be writing partial results
+  fb::wait_for_previous_kernel((y * results + kept) | stride);  // it may still be writing partial results
   const float t3 = writes ? T3[kept] : float{};  // running_mean
   const float t4 = writes ? T4[kept] : float{};  // running_var
 
   fb::Welford<float>::State a6 = fb::Welford<float>::identity();
   if (kept < results && y < height) {
     const int apart = height;
-    for (int64_t first = y; first < splits; first += kAhead * apart) {
+    int64_t first = y;
+    const auto* q6 = P6 + (first * results + kept);
+    const auto* q7 = P7 + (first * results + kept);
+    const auto* q8 = P8 + (first * results + kept);
+    for (; first < splits; first += kAhead * apart) {
       const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
-      int64_t place = first * results + kept;
-      fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
       fb::Welford<float>::State p6[kAhead];
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
         const bool is_there = u * apart < left;
         if (u % kTogether == 0 && !is_there) break;
+        fb::forget_origin(q6);  // or compilers find each address from the first one
+        fb::forget_origin(q7);
+        fb::forget_origin(q8);
         if (is_there) {
-          p6[u] = {P6[place], P7[place], P8[place]};
+          p6[u] = {*q6, *q7, *q8};
         }
-        place += stride;
+        q6 += stride;
+        q7 += stride;
+        q8 += stride;
       }
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
@@ -560,4 +567,4 @@ reduction_finish_20d0395d51e762bf(
   T31[kept] = t31;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_20d0395d51e762bf)
+FUSEBUILD_ENTRY(reduction_finish_57d15fe0a1be7920)

@@ -126,7 +126,7 @@ constexpr int kThreads = 256;
 constexpr int kTogether = 4;  // partial results that a thread loads or leaves out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_60f060faf453ef9d(
+reduction_finish_9e4d214f3e2f16f0(
     float* __restrict__ T1,  // y: float[N]
     const float* P1,  // partial results of y
     int64_t n1,  // N
@@ -140,24 +140,25 @@ reduction_finish_60f060faf453ef9d(
   const int x = place.x, y = place.y;
   const Index kept = Index(fb::block_x()) * width + x;
   const int64_t stride = height * results;  // from one partial result of a thread to its next
-  fb::wait_for_previous_kernel();  // it may still be writing partial results
+  fb::wait_for_previous_kernel((y * results + kept) | stride);  // it may still be writing partial results
 
   float a1 = fb::Sum::identity<float>();
   if (kept < results && y < height) {
     const int apart = height;
-    for (int64_t first = y; first < splits; first += kAhead * apart) {
+    int64_t first = y;
+    const auto* q1 = P1 + (first * results + kept);
+    for (; first < splits; first += kAhead * apart) {
       const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
-      int64_t place = first * results + kept;
-      fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
       float p1[kAhead];
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
         const bool is_there = u * apart < left;
         if (u % kTogether == 0 && !is_there) break;
+        fb::forget_origin(q1);  // or compilers find each address from the first one
         if (is_there) {
-          p1[u] = P1[place];
+          p1[u] = *q1;
         }
-        place += stride;
+        q1 += stride;
       }
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
@@ -173,4 +174,4 @@ reduction_finish_60f060faf453ef9d(
   T1[kept] = t1;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_60f060faf453ef9d)
+FUSEBUILD_ENTRY(reduction_finish_9e4d214f3e2f16f0)

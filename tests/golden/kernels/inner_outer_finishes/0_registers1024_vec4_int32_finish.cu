@@ -8,81 +8,83 @@
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(5*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))); if D < 2146435072, (D
-//   % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 128
+//   min(5*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))); if D < 2146435072, B*S
+//   < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <=
+//   128
 // launch: segment 0, registers256_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 4) == 0,
-//   aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 256
+//   min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
+//   (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 256
 // launch: segment 0, registers512_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(5*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 4) == 0,
-//   aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 512
+//   min(5*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
+//   (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 512
 // launch: segment 0, registers1024_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 4) == 0,
-//   aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 1024
+//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
+//   (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 1024
 // launch: segment 0, registers2048_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 4) == 0,
-//   aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 2048
+//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
+//   (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 2048
 // launch: segment 0, registers4096_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 4) == 0,
-//   aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), B*S > 66, D <= 4096
+//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
+//   (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), B*S > 66, D <= 4096
 // launch: segment 0, registers6144_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 4) == 0,
-//   aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), B*S > 66, D <= 6144
+//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
+//   (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), B*S > 66, D <= 6144
 // launch: segment 0, staged2_8192_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, gpu.multiprocessors // 2), max(1, (B*S) // 4, min(B*S, max(1, gpu.multiprocessors // 2)))); if D <
-//   2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 8192
+//   2146435072, B*S < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16),
+//   aligned(y, 16), D <= 8192
 // launch: segment 0, staged4_16384_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, ((10*gpu.multiprocessors) // 11) // 4), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
-//   11) // 4)))); if D < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16),
-//   aligned(y, 16), D <= 16384
+//   11) // 4)))); if D < 2146435072, B*S < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16),
+//   aligned(w, 16), aligned(y, 16), D <= 16384
 // launch: segment 0, staged8_32768_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
-//   11) // 8)))); if D < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16),
-//   aligned(y, 16), D <= 32768
+//   11) // 8)))); if D < 2146435072, B*S < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16),
+//   aligned(w, 16), aligned(y, 16), D <= 32768
 // launch: segment 0, staged8_65536_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
-//   11) // 8)))); if D < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16),
-//   aligned(y, 16), D <= 65536
+//   11) // 8)))); if D < 2146435072, B*S < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16),
+//   aligned(w, 16), aligned(y, 16), D <= 65536
 // launch: segment 0, scratch_vec4_int64 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256, 1,
 //   1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
@@ -95,57 +97,57 @@
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(4*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))); if D < 2146435072,
-//   aligned(x, 16), aligned(y, 16), D <= 512
+//   min(4*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))); if D < 2146435072, B*S
+//   < 2146435072, aligned(x, 16), aligned(y, 16), D <= 512
 // launch: segment 0, striped1280_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256,
 //   1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, aligned(x, 16),
-//   aligned(y, 16), D <= 1536
+//   min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
+//   aligned(x, 16), aligned(y, 16), D <= 1536
 // launch: segment 0, striped2560_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256,
 //   1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, aligned(x, 16),
-//   aligned(y, 16), B*S > 66, D <= 3072
+//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
+//   aligned(x, 16), aligned(y, 16), B*S > 66, D <= 3072
 // launch: segment 0, striped5120_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256,
 //   1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, (2*gpu.multiprocessors) // 2), max(1, (B*S) // 4, min(B*S, max(1, gpu.multiprocessors // 2)))); if D <
-//   2146435072, aligned(x, 16), aligned(y, 16), D <= 6144
+//   2146435072, B*S < 2146435072, aligned(x, 16), aligned(y, 16), D <= 6144
 // launch: segment 0, striped10240_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, (2*((10*gpu.multiprocessors) // 11)) // 4), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors)
-//   // 11) // 4)))); if D < 2146435072, aligned(x, 16), aligned(y, 16), D <= 12288
+//   // 11) // 4)))); if D < 2146435072, B*S < 2146435072, aligned(x, 16), aligned(y, 16), D <= 12288
 // launch: segment 0, striped20480_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, (2*((10*gpu.multiprocessors) // 11)) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors)
-//   // 11) // 8)))); if D < 2146435072, aligned(x, 16), aligned(y, 16), D <= 24576
+//   // 11) // 8)))); if D < 2146435072, B*S < 2146435072, aligned(x, 16), aligned(y, 16), D <= 24576
 // launch: segment 0, striped40960_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
-//   11) // 8)))); if D < 2146435072, aligned(x, 16), aligned(y, 16), D <= 49152
+//   11) // 8)))); if D < 2146435072, B*S < 2146435072, aligned(x, 16), aligned(y, 16), D <= 49152
 // launch: segment 0, striped65536_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
-//   11) // 8)))); if D < 2146435072, aligned(x, 16), aligned(y, 16), D <= 65536
+//   11) // 8)))); if D < 2146435072, B*S < 2146435072, aligned(x, 16), aligned(y, 16), D <= 65536
 // launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256,
 //   1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
@@ -159,7 +161,7 @@ constexpr int kThreads = 256;
 constexpr int kTogether = 4;  // partial results that a thread loads or leaves out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_74b0cbf68f51f099(
+reduction_finish_bf5251747cafeba5(
     const float* T1,  // u: float[D]
     const float* T2,  // v: float[D]
     const float* T3,  // w: float[D]
@@ -187,25 +189,26 @@ reduction_finish_74b0cbf68f51f099(
       const Index kept = Index(block) * kBlockX + x;
       const int64_t stride = kBlockY * results;  // from one partial result of a thread to its next
       const bool writes = y == 0 && kept < results;
-      fb::wait_for_previous_kernel();  // it may still be writing partial results
+      fb::wait_for_previous_kernel((y * results + kept) | stride);  // it may still be writing partial results
       const float t1 = writes ? T1[kept] : float{};  // u
 
       float a7 = fb::Sum::identity<float>();
       if (kept < results) {
         const int apart = kBlockY;
-        for (int64_t first = y; first < splits; first += kAhead * apart) {
+        int64_t first = y;
+        const auto* q7 = P7 + (first * results + kept);
+        for (; first < splits; first += kAhead * apart) {
           const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
-          int64_t place = first * results + kept;
-          fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
           float p7[kAhead];
           FUSEBUILD_UNROLL
           for (int u = 0; u < kAhead; ++u) {
             const bool is_there = u * apart < left;
             if (u % kTogether == 0 && !is_there) break;
+            fb::forget_origin(q7);  // or compilers find each address from the first one
             if (is_there) {
-              p7[u] = P7[place];
+              p7[u] = *q7;
             }
-            place += stride;
+            q7 += stride;
           }
           FUSEBUILD_UNROLL
           for (int u = 0; u < kAhead; ++u) {
@@ -235,7 +238,7 @@ reduction_finish_74b0cbf68f51f099(
     const int64_t stride = kBlockY * results;  // from one partial result of a thread to its next
     const bool writes = y == 0 && kept < results;
     const Index i2 = kept % Index(n2);
-    fb::wait_for_previous_kernel();  // it may still be writing partial results
+    fb::wait_for_previous_kernel((y * results + kept) | stride);  // it may still be writing partial results
     const float t2 = writes ? T2[i2] : float{};  // v
     const float t3 = writes ? T3[i2] : float{};  // w
 
@@ -244,10 +247,12 @@ reduction_finish_74b0cbf68f51f099(
     float a17 = fb::Sum::identity<float>();
     if (kept < results) {
       const int apart = kBlockY;
-      for (int64_t first = y; first < splits; first += kAhead * apart) {
+      int64_t first = y;
+      const auto* q9 = P9 + (first * results + kept);
+      const auto* q14 = P14 + (first * results + kept);
+      const auto* q17 = P17 + (first * results + kept);
+      for (; first < splits; first += kAhead * apart) {
         const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
-        int64_t place = first * results + kept;
-        fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
         float p9[kAhead];
         float p14[kAhead];
         float p17[kAhead];
@@ -255,12 +260,17 @@ reduction_finish_74b0cbf68f51f099(
         for (int u = 0; u < kAhead; ++u) {
           const bool is_there = u * apart < left;
           if (u % kTogether == 0 && !is_there) break;
+          fb::forget_origin(q9);  // or compilers find each address from the first one
+          fb::forget_origin(q14);
+          fb::forget_origin(q17);
           if (is_there) {
-            p9[u] = P9[place];
-            p14[u] = P14[place];
-            p17[u] = P17[place];
+            p9[u] = *q9;
+            p14[u] = *q14;
+            p17[u] = *q17;
           }
-          place += stride;
+          q9 += stride;
+          q14 += stride;
+          q17 += stride;
         }
         FUSEBUILD_UNROLL
         for (int u = 0; u < kAhead; ++u) {
@@ -286,4 +296,4 @@ reduction_finish_74b0cbf68f51f099(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_finish_74b0cbf68f51f099)
+FUSEBUILD_ENTRY(reduction_finish_bf5251747cafeba5)

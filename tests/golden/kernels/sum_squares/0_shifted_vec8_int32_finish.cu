@@ -46,7 +46,7 @@ constexpr int kThreads = 256;
 constexpr int kTogether = 4;  // partial results that a thread loads or leaves out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_26c0306665714ea5(
+reduction_finish_b4797f50efeed511(
     float* __restrict__ T3,  // y: float[]
     const float* P3,  // partial results of y
     int64_t splits,  // partial results of each, combined in a fixed order
@@ -59,24 +59,25 @@ reduction_finish_26c0306665714ea5(
   const int x = place.x, y = place.y;
   const Index kept = Index(fb::block_x()) * width + x;
   const int64_t stride = height * results;  // from one partial result of a thread to its next
-  fb::wait_for_previous_kernel();  // it may still be writing partial results
+  fb::wait_for_previous_kernel((y * results + kept) | stride);  // it may still be writing partial results
 
   float a3 = fb::Sum::identity<float>();
   if (kept < results && y < height) {
     const int apart = height;
-    for (int64_t first = y; first < splits; first += kAhead * apart) {
+    int64_t first = y;
+    const auto* q3 = P3 + (first * results + kept);
+    for (; first < splits; first += kAhead * apart) {
       const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
-      int64_t place = first * results + kept;
-      fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
       float p3[kAhead];
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
         const bool is_there = u * apart < left;
         if (u % kTogether == 0 && !is_there) break;
+        fb::forget_origin(q3);  // or compilers find each address from the first one
         if (is_there) {
-          p3[u] = P3[place];
+          p3[u] = *q3;
         }
-        place += stride;
+        q3 += stride;
       }
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
@@ -92,4 +93,4 @@ reduction_finish_26c0306665714ea5(
   T3[0] = t3;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_26c0306665714ea5)
+FUSEBUILD_ENTRY(reduction_finish_b4797f50efeed511)

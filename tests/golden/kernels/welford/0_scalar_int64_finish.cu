@@ -80,7 +80,7 @@ constexpr int kThreads = 256;
 constexpr int kTogether = 4;  // partial results that a thread loads or leaves out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_f5ae2b1476344b01(
+reduction_finish_84db29815b7355b9(
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
     const float* P3,  // partial results of mean
@@ -97,24 +97,31 @@ reduction_finish_f5ae2b1476344b01(
   const int x = place.x, y = place.y;
   const Index kept = Index(fb::block_x()) * width + x;
   const int64_t stride = height * results;  // from one partial result of a thread to its next
-  fb::wait_for_previous_kernel();  // it may still be writing partial results
+  fb::wait_for_previous_kernel((y * results + kept) | stride);  // it may still be writing partial results
 
   fb::MeanAndSquares<float>::State a3 = {0.0f, 0.0f, 0.0f};
   if (kept < results && y < height) {
     const int apart = height;
-    for (int64_t first = y; first < splits; first += kAhead * apart) {
+    int64_t first = y;
+    const auto* q3 = P3 + (first * results + kept);
+    const auto* q4 = P4 + (first * results + kept);
+    const auto* q5 = P5 + (first * results + kept);
+    for (; first < splits; first += kAhead * apart) {
       const int left = splits - first < kAhead * apart ? int(splits - first) : kAhead * apart;
-      int64_t place = first * results + kept;
-      fb::forget_origin(place);  // or compilers find the places of all turns ahead, where most often there is one
       fb::MeanAndSquares<float>::State p3[kAhead];
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
         const bool is_there = u * apart < left;
         if (u % kTogether == 0 && !is_there) break;
+        fb::forget_origin(q3);  // or compilers find each address from the first one
+        fb::forget_origin(q4);
+        fb::forget_origin(q5);
         if (is_there) {
-          p3[u] = {P3[place], P4[place], P5[place]};
+          p3[u] = {*q3, *q4, *q5};
         }
-        place += stride;
+        q3 += stride;
+        q4 += stride;
+        q5 += stride;
       }
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
@@ -136,4 +143,4 @@ reduction_finish_f5ae2b1476344b01(
   T6[kept] = t6;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_f5ae2b1476344b01)
+FUSEBUILD_ENTRY(reduction_finish_84db29815b7355b9)
