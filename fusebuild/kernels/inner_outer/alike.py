@@ -4,8 +4,9 @@ Tensors of rows side by side begin aligned, so the first element of a row lies i
 vector, and as many **kinds** of rows there are. A block, or a cluster, has rows of one kind at a time: a thread's
 vectors, which lie where memory is aligned, have the same columns of each of them, and nothing is moved over. What it
 adds up of a kind is a **part** of the result. Where blocks, or clusters, are a multiple of the kinds, each has rows of
-one kind anyway, and neighbours walk neighbouring rows. (H100, layernorm's backward pass, shares of a copy's bandwidth: 595 x
-119817 0.10 with accumulators in memory, 0.67 so; 2345 x 5847 0.39 where each row is realigned in registers, 0.64 so.)
+one kind anyway, and neighbours walk neighbouring rows. (H100, layernorm's backward pass, shares of a copy's bandwidth:
+595 x 119817 0.10 with accumulators in memory, 0.67 so; 2345 x 5847 0.39 where each row is realigned in registers, 0.64
+so.)
 """
 
 from __future__ import annotations
