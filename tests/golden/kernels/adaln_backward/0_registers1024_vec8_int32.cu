@@ -3,9 +3,9 @@
 // schedule: threads.per_row=128 threads.rows=1 cluster=1 storage=registers chunks=1 at_once=2 stages=1 fetched=[3, 6]
 //   resident=[0, 2] packed=[] min_blocks=4 finishes=True copied=8 in_place=[]
 // launch: segment 0, registers1024_vec8_int32 1 of 3 on sm_90: grid min(4*gpu.multiprocessors, max(1, (B*S) // 4,
-//   min(B*S, gpu.multiprocessors))), 1, 1; block 128, 1, 1; given weight, bias, scale, grad_y, mean, rstd, x,
-//   grad_shift, grad_scale, grad_x, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
-//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min(B*S, gpu.multiprocessors))), 1, 1; block 128, 1, 1; overlaps what is before; given weight, bias, scale, grad_y,
+//   mean, rstd, x, grad_shift, grad_scale, grad_x, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D)
 //   // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 2 of
@@ -26,14 +26,14 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 1;  // vectors of a row that a thread owns
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_081795eaef5df298(
-    const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
-    const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
-    const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
-    const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
-    const float* __restrict__ T4,  // mean: float[B, S]
-    const float* __restrict__ T5,  // rstd: float[B, S, 1]
-    const __nv_bfloat16* __restrict__ T6,  // x: bfloat16[B, S, D]
+inner_outer_persistent_b0446e6e12ad9dae(
+    const __nv_bfloat16* T0,  // weight: bfloat16[D]
+    const __nv_bfloat16* T1,  // bias: bfloat16[D]
+    const __nv_bfloat16* T2,  // scale: bfloat16[B, 1, D]
+    const __nv_bfloat16* T3,  // grad_y: bfloat16[B, S, D]
+    const float* T4,  // mean: float[B, S]
+    const float* T5,  // rstd: float[B, S, 1]
+    const __nv_bfloat16* T6,  // x: bfloat16[B, S, D]
     __nv_bfloat16* __restrict__ T20,  // grad_shift: bfloat16[B, D]
     __nv_bfloat16* __restrict__ T28,  // grad_scale: bfloat16[B, D]
     __nv_bfloat16* __restrict__ T54,  // grad_x: bfloat16[B, S, D]
@@ -47,6 +47,7 @@ inner_outer_persistent_081795eaef5df298(
     int64_t n2,  // D
     int64_t whole) {  // 1: blocks have whole outer indices, and finish them
   fb::let_next_kernel_start();  // it waits for the end of this one
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index columns = n2;
   const int lane = fb::thread_x();
   const int block = fb::block_x();
@@ -289,4 +290,4 @@ inner_outer_persistent_081795eaef5df298(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_081795eaef5df298)
+FUSEBUILD_ENTRY(inner_outer_persistent_b0446e6e12ad9dae)

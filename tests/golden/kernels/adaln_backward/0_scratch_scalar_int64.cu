@@ -3,8 +3,8 @@
 // schedule: threads.per_row=512 threads.rows=1 cluster=1 storage=scratch chunks=0 at_once=1 stages=1 fetched=[]
 //   resident=[] packed=[] min_blocks=1 finishes=False copied=0 in_place=[]
 // launch: segment 0, scratch_scalar_int64 1 of 2 on sm_90: grid min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), 1, 1; block 512, 1, 1; given weight, scale, grad_y, mean, rstd, x, grad_x, slot 0 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
+//   gpu.multiprocessors))), 1, 1; block 512, 1, 1; overlaps what is before; given weight, scale, grad_y, mean, rstd, x,
+//   grad_x, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
 //   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
@@ -18,13 +18,13 @@ constexpr int kRows = 1;  // rows that a thread works on together
 constexpr int kVec = 1;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 1)
-inner_outer_persistent_7dcda79fa74fb5ef(
-    const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
-    const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
-    const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
-    const float* __restrict__ T4,  // mean: float[B, S]
-    const float* __restrict__ T5,  // rstd: float[B, S, 1]
-    const __nv_bfloat16* __restrict__ T6,  // x: bfloat16[B, S, D]
+inner_outer_persistent_0909124dddb506c7(
+    const __nv_bfloat16* T0,  // weight: bfloat16[D]
+    const __nv_bfloat16* T2,  // scale: bfloat16[B, 1, D]
+    const __nv_bfloat16* T3,  // grad_y: bfloat16[B, S, D]
+    const float* T4,  // mean: float[B, S]
+    const float* T5,  // rstd: float[B, S, 1]
+    const __nv_bfloat16* T6,  // x: bfloat16[B, S, D]
     __nv_bfloat16* __restrict__ T54,  // grad_x: bfloat16[B, S, D]
     float* __restrict__ P18,  // partial results of grad_sum
     float* __restrict__ P19,  // partial results of normed_sum
@@ -33,6 +33,7 @@ inner_outer_persistent_7dcda79fa74fb5ef(
     int64_t n1,  // S
     int64_t n2) {  // D
   fb::let_next_kernel_start();  // it waits for the end of this one
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index columns = n2;
   const int lane = fb::thread_x();
   const int block = fb::block_x();
@@ -172,4 +173,4 @@ inner_outer_persistent_7dcda79fa74fb5ef(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_7dcda79fa74fb5ef)
+FUSEBUILD_ENTRY(inner_outer_persistent_0909124dddb506c7)

@@ -6,7 +6,7 @@
 // launch: segment 0, registers256_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -22,7 +22,7 @@
 // launch: segment 0, registers512_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -38,7 +38,7 @@
 // launch: segment 0, registers1024_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -54,7 +54,7 @@
 // launch: segment 0, registers2048_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -70,7 +70,7 @@
 // launch: segment 0, registers4096_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -86,7 +86,7 @@
 // launch: segment 0, registers6144_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -102,7 +102,7 @@
 // launch: segment 0, registers8192_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -118,7 +118,7 @@
 // launch: segment 0, staged2_16384_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -135,7 +135,7 @@
 // launch: segment 0, staged4_32768_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -152,7 +152,7 @@
 // launch: segment 0, staged8_65536_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -169,7 +169,7 @@
 // launch: segment 0, striped512_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1, S)*argument
 //   13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors), min(max(1, D //
 //   (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1, 1; block 512,
-//   1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of
+//   1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of
 //   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -185,7 +185,7 @@
 // launch: segment 0, striped1280_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -200,7 +200,7 @@
 // launch: segment 0, striped2560_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -215,7 +215,7 @@
 // launch: segment 0, striped5120_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -231,7 +231,7 @@
 // launch: segment 0, striped10240_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -247,7 +247,7 @@
 // launch: segment 0, striped20480_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -264,7 +264,7 @@
 // launch: segment 0, striped40960_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -281,7 +281,7 @@
 // launch: segment 0, striped131072_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
-//   1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
+//   1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift, grad_scale, grad_bias,
 //   grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) + 2*B*D), 4*(max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
 //   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))) +
@@ -297,7 +297,7 @@
 //   aligned(grad_x, 16), D <= 131072
 // launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B,
-//   1)) + 2, 8)))), 128))), 1, 1; block 512, 1, 1; overlaps the one before; given weight, bias, scale, grad_shift,
+//   1)) + 2, 8)))), 128))), 1, 1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift,
 //   grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D,
 //   16384))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
 //   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D,
@@ -316,10 +316,10 @@ constexpr int kThreads = 512;
 constexpr int kTogether = 4;  // partial results that a thread loads or leaves out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 2)
-reduction_finish_c3e7858c30871a63(
-    const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
-    const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
-    const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
+reduction_finish_a794d917c1a1cb31(
+    const __nv_bfloat16* T0,  // weight: bfloat16[D]
+    const __nv_bfloat16* T1,  // bias: bfloat16[D]
+    const __nv_bfloat16* T2,  // scale: bfloat16[B, 1, D]
     __nv_bfloat16* __restrict__ T20,  // grad_shift: bfloat16[B, D]
     __nv_bfloat16* __restrict__ T28,  // grad_scale: bfloat16[B, D]
     __nv_bfloat16* __restrict__ T52,  // grad_bias: bfloat16[D]
@@ -486,4 +486,4 @@ reduction_finish_c3e7858c30871a63(
   T53[kept] = t53;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_c3e7858c30871a63)
+FUSEBUILD_ENTRY(reduction_finish_a794d917c1a1cb31)

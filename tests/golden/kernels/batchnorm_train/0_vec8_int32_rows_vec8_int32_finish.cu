@@ -5,7 +5,7 @@
 // launch: segment 0, small_scalar_int64_few_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
 //   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -45,7 +45,7 @@
 // launch: segment 0, vec8_int32_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
 //   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -92,7 +92,7 @@
 // launch: segment 0, vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8
 //   - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -139,7 +139,7 @@
 // launch: segment 0, vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
 //   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -186,7 +186,7 @@
 // launch: segment 0, single_scalar_int64_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
 //   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -227,7 +227,7 @@
 // launch: segment 0, single_scalar_int64_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
 //   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -268,7 +268,7 @@
 // launch: segment 0, single_scalar_int64_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
 //   (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -308,7 +308,7 @@
 // launch: segment 0, folded_vec8_int32_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
 //   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -346,7 +346,7 @@
 // launch: segment 0, folded_vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
 //   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -383,7 +383,7 @@
 // launch: segment 0, folded_vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
 //   (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -420,7 +420,7 @@
 // launch: segment 0, realigned_vec8_int32_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
 //   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -466,7 +466,7 @@
 // launch: segment 0, realigned_vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
 //   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -512,7 +512,7 @@
 // launch: segment 0, realigned_vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
 //   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -557,7 +557,7 @@
 // launch: segment 0, scalar_int64_rows_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8
 //   - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -598,7 +598,7 @@
 // launch: segment 0, scalar_int64_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
 //   (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
@@ -638,7 +638,7 @@
 // launch: segment 0, scalar_int64_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
 //   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,

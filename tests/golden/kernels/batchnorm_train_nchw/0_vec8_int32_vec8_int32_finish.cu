@@ -5,7 +5,7 @@
 // launch: segment 0, columns_vec8_int32_vec8_int32 2 of 3 on sm_90: grid ceil_div(C, max(1, min(C, (8 - 6*max(argument
 //   12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C // (16*gpu.multiprocessors)), (256 //
 //   max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))), 256))), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1,
+//   overlaps what is before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1,
 //   min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <=
 //   384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
@@ -47,7 +47,7 @@
 // launch: segment 0, columns_vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid ceil_div(C, max(1, min(C, (8 -
 //   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
 //   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
@@ -90,7 +90,7 @@
 // launch: segment 0, columns_vec8_int32_shifted_vec8_int32 2 of 3 on sm_90: grid ceil_div(C, max(1, min(C, (8 -
 //   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
 //   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
@@ -133,7 +133,7 @@
 // launch: segment 0, columns_vec8_int32_scalar_int64 2 of 3 on sm_90: grid ceil_div(C, max(1, min(C, (8 -
 //   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
 //   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
@@ -175,7 +175,7 @@
 // launch: segment 0, vec8_int32_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
 //   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
 //   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
@@ -209,7 +209,7 @@
 // launch: segment 0, vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
 //   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
 //   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
@@ -243,7 +243,7 @@
 // launch: segment 0, pieces_vec8_int32_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
 //   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
 //   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
@@ -278,7 +278,7 @@
 // launch: segment 0, pieces_vec8_int32_shifted_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1,
 //   min(C, (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
 //   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
@@ -313,7 +313,7 @@
 // launch: segment 0, pieces_vec8_int32_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
 //   (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
 //   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
@@ -348,7 +348,7 @@
 // launch: segment 0, scalar_int64_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
 //   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
 //   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
@@ -382,7 +382,7 @@
 // launch: segment 0, scalar_int64_folded_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
 //   (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
 //   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
@@ -415,7 +415,7 @@
 // launch: segment 0, scalar_int64_shifted_vec8_int32 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
 //   (8 - 6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
 //   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
@@ -448,7 +448,7 @@
 // launch: segment 0, scalar_int64_scalar_int64 2 of 3 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
 //   6*max(argument 12 > 256, C < 8))*min(max(1, C // (8*gpu.multiprocessors)), max(max(1, C //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 12, 8))) // (8 - 6*max(argument 12 > 256, C < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean,
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given running_mean, running_var, mean, rstd, new_mean,
 //   new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32,
 //   1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),

@@ -4,8 +4,8 @@
 //   scaled=[] outer=[] depth=[] is_last=True) suffix=)]
 // launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, max(1, min(M, (8 - 6*max(argument 7
 //   > 320, M < 8))*min(max(1, M // (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 // max(1,
-//   ceil_div(argument 7, 10))) // (8 - 6*max(argument 7 > 320, M < 8)))), 256))), 1, 1; block 256, 1, 1; overlaps the
-//   one before; given mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors)
+//   ceil_div(argument 7, 10))) // (8 - 6*max(argument 7 > 320, M < 8)))), 256))), 1, 1; block 256, 1, 1; overlaps what
+//   is before; given mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors)
 //   // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N
 //   > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1,
@@ -22,8 +22,8 @@
 //   1073741824
 // launch: segment 0, tiled_int64 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, max(1, min(M, (8 - 6*max(argument 7
 //   > 320, M < 8))*min(max(1, M // (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 // max(1,
-//   ceil_div(argument 7, 10))) // (8 - 6*max(argument 7 > 320, M < 8)))), 256))), 1, 1; block 256, 1, 1; overlaps the
-//   one before; given mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors)
+//   ceil_div(argument 7, 10))) // (8 - 6*max(argument 7 > 320, M < 8)))), 256))), 1, 1; block 256, 1, 1; overlaps what
+//   is before; given mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors)
 //   // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N
 //   > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1,
@@ -40,7 +40,7 @@
 // launch: segment 0, shifted_vec8_int32 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, max(1, min(M, (8 -
 //   6*max(argument 7 > 320, M < 8))*min(max(1, M // (8*gpu.multiprocessors)), max(max(1, M //
 //   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 7, 10))) // (8 - 6*max(argument 7 > 320, M < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps the one before; given mean, var, slot 0 of max(4*max(1, min((N >
+//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given mean, var, slot 0 of max(4*max(1, min((N >
 //   24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1,
 //   min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M)
 //   bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
@@ -58,7 +58,7 @@
 // launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, max(1, min(M, (8 - 6*max(argument
 //   7 > 320, M < 8))*min(max(1, M // (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 //
 //   max(1, ceil_div(argument 7, 10))) // (8 - 6*max(argument 7 > 320, M < 8)))), 256))), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   overlaps what is before; given mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
 //   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1,
 //   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
