@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from fusebuild.artifact import plan as p
 from fusebuild.ir.fid import OriginalFid
 from fusebuild.ir.formula import Formula, show
@@ -111,6 +113,8 @@ class _Spelling:
         yield f"block {', '.join(map(str, launch.block))}"
         if launch.shared_bytes != 0:
             yield _with_arguments(f"shared {self._text(launch.shared_bytes)} bytes", given)
+        if launch.cluster is not msgspec.UNSET:
+            yield f"clusters of {self._text(launch.cluster)}"
         if launch.overlaps is True:
             yield "overlaps what is before"
         yield f"given {', '.join(given)}"

@@ -130,6 +130,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ``grid`` holds three formulas; a grid with a zero in it launches nothing. ``shared_bytes`` is dynamic shared memory.
     One that ``overlaps`` may begin before what is before it on the stream has ended: every thread of its kernel waits
     for that by itself.
+    So many neighbours along y as ``cluster`` says run together and reach into each other's shared memory: 1 to 8, of
+    which the grid has whole ones. A kernel that was compiled for clusters has them along x instead, and says none.
     """
 
     kernel: str
@@ -138,6 +140,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     shared_bytes: FormulaJson = 0
     args: tuple[Arg[OriginalFid], ...] = ()
     overlaps: bool | msgspec.UnsetType = msgspec.UNSET
+    cluster: FormulaJson | msgspec.UnsetType = msgspec.UNSET
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -44,6 +44,7 @@ _MAX_DEPTH = 64
 _MAX_BLOCK = (1024, 1024, 64)
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _MAX_SHARED = 2**31 - 1
+_MAX_CLUSTER = 8
 _MAX_SLOT = 2**56
 """Bytes of a workspace slot, more than any machine has: sums of so many do not overflow."""
 
@@ -348,8 +349,11 @@ class _TargetCheck:
     def _check_launch(self, launch: p.Launch, segment: p.PlanSegment, where: str) -> None:
         if not _KERNEL_NAME.fullmatch(launch.kernel):
             raise _WrongError(f"'{launch.kernel}' is no kernel name")
-        for formula in (*launch.grid, launch.shared_bytes):
+        cluster = 1 if launch.cluster is msgspec.UNSET else launch.cluster
+        for formula in (*launch.grid, launch.shared_bytes, cluster):
             self.scope.check_formula(formula, where)
+        if isinstance(cluster, int) and not 1 <= cluster <= _MAX_CLUSTER:
+            raise _WrongError(f"{where}: clusters of {cluster} blocks, expected 1 to {_MAX_CLUSTER}")
         least = 0 if self.scope.has_empty_tensor else 1
         for size, most in zip(launch.grid, _MAX_GRID, strict=True):
             if isinstance(size, int) and not least <= size <= most:

@@ -299,6 +299,7 @@ def _plan_variant(
                     for parameter in kernel.parameters
                 ),
                 overlaps=True,
+                cluster=msgspec.UNSET if launch.cluster == 1 else launch.cluster,
             )
             for launch, kernel in zip(variant.launches, kernels, strict=True)
         ),

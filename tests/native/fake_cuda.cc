@@ -24,8 +24,8 @@ constexpr int kInvalidValue = 1, kNotInitialized = 3, kNoDevice = 100, kNoBinary
 constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76;
 constexpr int kRelaxed = 2;
 
-using Entry = int32_t (*)(const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args,
-                          const void* stacks);
+using Entry = int32_t (*)(const int64_t* grid, const int32_t* block, int64_t shared_bytes, int64_t cluster,
+                          void** args, const void* stacks);
 
 struct Kernel {
   Entry entry;
@@ -119,7 +119,7 @@ Node NodeOf(Kernel* kernel, const unsigned* grid, const unsigned* block, unsigne
 int Run(Node* node) {
   std::vector<void*> args;
   for (uint64_t& arg : node->args) args.push_back(&arg);
-  return node->kernel->entry(node->grid, node->block, node->shared_bytes, args.data(), nullptr) == 0
+  return node->kernel->entry(node->grid, node->block, node->shared_bytes, 1, args.data(), nullptr) == 0
              ? 0
              : kUnknown;
 }
@@ -231,7 +231,7 @@ int cuLibraryLoadData(Library** library, const void* code, void*, void**, unsign
 int cuLibraryGetKernel(Kernel** kernel, Library* library, const char* name) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  const std::string symbol = "fusebuild_host2_" + std::string(name);
+  const std::string symbol = "fusebuild_host3_" + std::string(name);
   if (library->kernel.entry == nullptr)
     library->kernel.entry = reinterpret_cast<Entry>(dlsym(library->object, symbol.c_str()));
   *kernel = &library->kernel;

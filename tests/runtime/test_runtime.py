@@ -545,7 +545,7 @@ def test_a_broken_object_is_an_artifact_error(objects: dict[str, bytes]) -> None
     with pytest.raises(ArtifactError) as caught:
         load_artifact(artifact, target="host")
     assert str(caught.value) == (
-        "a.fuse: broadcast: kernel twice: the shared object has no symbol fusebuild_host2_twice"
+        "a.fuse: broadcast: kernel twice: the shared object has no symbol fusebuild_host3_twice"
     )
     artifact = plans.HandMadeArtifact(path=Path("a.fuse"), plan=plan, objects={"twice": b"not an object"})
     with pytest.raises(ArtifactError, match="kernel twice: the shared object cannot be loaded: "):

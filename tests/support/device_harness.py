@@ -141,12 +141,15 @@ class HostLibrary:
     def status(
         self, name: str, grid: Sequence[int], block: Sequence[int], *args: torch.Tensor | int, shared_bytes: int = 0
     ) -> int:
-        entry = getattr(self.library, f"fusebuild_host2_{name}")
+        entry = getattr(self.library, f"fusebuild_host3_{name}")
         entry.restype = ctypes.c_int32
         sizes, threads = (ctypes.c_int64 * 3)(*in_3d(grid)), (ctypes.c_int32 * 3)(*in_3d(block))
         values = pack(args)
         return int(
-            entry(sizes, threads, ctypes.c_int64(shared_bytes), addresses_of(values), stacks_of(stack_library()))
+            entry(
+                sizes, threads, ctypes.c_int64(shared_bytes), ctypes.c_int64(1), addresses_of(values),
+                stacks_of(stack_library()),
+            )
         )
 
 
@@ -226,11 +229,11 @@ memory = ctypes.create_string_buffer(8192)
 out = ctypes.c_void_p((ctypes.addressof(memory) + 63) // 64 * 64)
 ctypes.c_int32.from_address(out.value).value = first
 args = (ctypes.c_void_p * 1)(ctypes.addressof(out))
-entry = getattr(ctypes.CDLL(library), "fusebuild_host2_" + name)
+entry = getattr(ctypes.CDLL(library), "fusebuild_host3_" + name)
 lend = ctypes.CDLL(stacks).lend_stacks
 lend.restype = ctypes.c_void_p
 grid, block = (ctypes.c_int64 * 3)(blocks, 1, 1), (ctypes.c_int32 * 3)(threads, 1, 1)
-sys.exit(entry(grid, block, ctypes.c_int64(shared), args, ctypes.c_void_p(lend())))
+sys.exit(entry(grid, block, ctypes.c_int64(shared), ctypes.c_int64(1), args, ctypes.c_void_p(lend())))
 """
 
 

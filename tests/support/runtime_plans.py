@@ -38,9 +38,9 @@ ENTRY = """
 #include <cstdint>
 #include <cstring>
 #define KERNEL(name, parameters) \\
-  extern "C" const char fusebuild_host2_##name##_parameters[] = parameters; \\
-  extern "C" int32_t fusebuild_host2_##name(const int64_t* grid, const int32_t* block, int64_t shared_bytes, \\
-                                            void** args, const void*)
+  extern "C" const char fusebuild_host3_##name##_parameters[] = parameters; \\
+  extern "C" int32_t fusebuild_host3_##name(const int64_t* grid, const int32_t* block, int64_t shared_bytes, \\
+                                            int64_t cluster, void** args, const void*)
 template <typename T> T& arg(void** args, int i) { return *static_cast<T*>(args[i]); }
 """
 

@@ -189,13 +189,14 @@ class KernelSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
     """One that ``starts_early`` may begin as soon as all blocks of the launch before it in its variant have
-    (:mod:`fusebuild.kernels.common.overlap`)."""
+    (:mod:`fusebuild.kernels.common.overlap`). So many blocks as ``cluster`` says, neighbours along y, run together."""
 
     kernel: KernelSpec
     grid: tuple[Formula, Formula, Formula]
     block: tuple[int, int, int]
     shared_bytes: Formula = 0
     starts_early: bool = False
+    cluster: Formula = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

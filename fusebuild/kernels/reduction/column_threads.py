@@ -9,9 +9,15 @@ from typing import TypeAlias
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.kernels.reduction.choices import OuterChoice
 from fusebuild.kernels.reduction.sharing import TURNS_ALONE, splits_of, turns_of
+from fusebuild.kernels.reduction.together import BLOCKS, CLUSTERS, cluster_where, either
 
 LINE = 8
 """Vectors side by side that are whole lines of memory."""
+CLUSTER_COLUMNS, NARROW_LINE = 64, 16
+"""Elements side by side that a cluster has at most, and at least."""
+CLUSTER_TURNS = 3
+"""Turns in which a cluster reads its columns, at most: with more it takes longer than many blocks and a second
+kernel."""
 NARROW_TURNS = 2
 """Turns in which a block reads all rows of single columns, at most, where no other shares them."""
 MOST_FOLDED = 64
@@ -41,11 +47,30 @@ class Columns:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
     """``blocks`` have all columns among them, each with ``beside`` threads side by side, and ``splits`` share those of
-    each."""
+    each. Those run together where they are a ``cluster`` of several."""
 
     blocks: Formula
     beside: Formula
     splits: Formula
+    cluster: Formula = 1
+
+    def or_clusters(self, choice: OuterChoice, own: Columns, widest: int) -> Spread:
+        """This, or what leaves no second kernel to be run where several blocks share columns, and reads whole sectors
+        where one has part of one: clusters, each of which has ``widest`` threads side by side or fewer, so that they
+        fill the GPU."""
+        narrow = min(widest, max(1, NARROW_LINE // own.vec))
+        wanted: Formula = ("max", narrow, ("floor_div", own.vectors, CLUSTERS))
+        beside: Formula = ("max", 1, ("min", own.vectors, power_of_two_below(wanted, widest)))
+        clusters: Formula = ("ceil_div", own.vectors, beside)
+        rows: Formula = ("floor_div", choice.threads * choice.unroll * BLOCKS * CLUSTER_TURNS, beside)
+        is_wanted: Formula = ("max", ("gt", self.splits, 1), ("lt", self.beside, ("min", narrow, own.vectors)))
+        is_good = product([is_wanted, ("le", own.rows, rows), ("le", clusters, CLUSTERS * choice.blocks)])
+        return Spread(
+            blocks=either(is_good, clusters, self.blocks),
+            beside=either(is_good, beside, self.beside),
+            splits=either(is_good, BLOCKS, self.splits),
+            cluster=cluster_where(is_good),
+        )
 
 
 Spreading: TypeAlias = Callable[[OuterChoice, Columns], Spread]
@@ -93,6 +118,12 @@ def spread_few(choice: OuterChoice, own: Columns) -> Spread:
     alone = NARROW_TURNS * turn
     blocks: Formula = ("ceil_div", own.vectors, beside)
     return Spread(blocks=blocks, beside=beside, splits=("max", 1, ceil_div(own.rows, alone)))
+
+
+def power_of_two_below(number: Formula, most: int) -> Formula:
+    """The largest power of two up to ``number``, at least 1 and ``most`` at most."""
+    powers = (product([each, ("ge", number, each)]) for each in _powers_of_two(2, most))
+    return simplified(("max", 1, *powers)) if most > 1 else 1
 
 
 def _powers_of_two(first: int, last: int) -> list[int]:

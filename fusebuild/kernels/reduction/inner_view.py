@@ -52,6 +52,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
         _result_stores(rows, outputs),
         results=(*accumulate(body, indices).results, *rows.epilogue(results, 1)),
         element=tuple(partials) if is_split else (),
+        reduce=f"fb::reduce_in_first_block<kThreads, 1>(0, lane, 1, {accumulators(body, indices)})",
     )
     reader = "split == 0 && lane == 0" if is_split else "lane == 0"
     found = rows.only_elements(gathered, reader)

@@ -88,6 +88,9 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
         epilogue = Sweep() if heuristics.always_split else _results(body, indices, [outer, inner], totals.results)
         if heuristics.is_split:
             epilogue = replace(epilogue, coordinates=_partial_stores(body, groups, indices))
+        if heuristics.widest:
+            met = accumulators(body, indices)
+            epilogue = replace(epilogue, reduce=f"fb::reduce_in_first_block<kThreads, kWidest>(x, y, width, {met})")
     turns = "splits" if heuristics.is_split else "1"
     once = read_columns_once(body, gathered.plain, turns, "last" if spec.is_shifted else "")
     sweep = join(once, sweep, gathered.down_columns(heuristics.unroll))

@@ -72,6 +72,7 @@ from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.reduction import folded_rows
 from fusebuild.kernels.reduction.choices import InnerChoice, OuterChoice
 from fusebuild.kernels.reduction.column_threads import (
+    CLUSTER_COLUMNS,
     MOST_FOLDED,
     NARROW_TURNS,
     Columns,
@@ -101,9 +102,13 @@ from fusebuild.kernels.reduction.tiles import (
     resident_tiles,
     rows_of_thread,
 )
+from fusebuild.kernels.reduction.together import BLOCKS, cluster_where, columns_gathered, either
 from fusebuild.target.table import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
+MOST_CLUSTERS, CLUSTER_TURNS_OF_ROW = 64, 2
+"""Rows that have a cluster each, at most, and turns of its blocks: with more of either they take longer than blocks that
+leave partial results."""
 ROW_THREADS, ROW_BLOCKS = 128, 8
 """The same of inner reductions: a row of many vectors has a block of its own."""
 THREADS = 256
@@ -149,26 +154,31 @@ class InnerHeuristics:
     """A thread of a block of ``threads`` loads ``unroll`` vectors before it uses one; blocks may share rows where there
     ``is_split``, else none ever does. Rows ``in_pieces`` lie apart in memory, and each piece is read by the aligned
     vectors around it. Where a call says how many short rows a block has, they are in its ``tile``; such a kernel takes
-    rows of one element as they are, up to ``unroll`` of them a thread."""
+    rows of one element as they are, up to ``unroll`` of them a thread. Where it ``can_cluster``, blocks that share a
+    row combine it themselves if a call has them run together."""
 
     threads: int
     unroll: int
     is_split: bool
     in_pieces: bool = False
     tile: Tile | None = None
+    can_cluster: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OuterHeuristics:
     """A thread of a block of ``threads`` loads ``unroll`` rows before it uses one; blocks may share columns where there
     ``is_split``, else none ever does. They walk the axes ``walked``, all reduced ones if none are named; where a result
-    is that of several columns or rows, the kernel leaves it to another one: it is ``always_split``."""
+    is that of several columns or rows, the kernel leaves it to another one: it is ``always_split``. Blocks that share
+    columns combine them themselves if a call has them run together, where ``widest`` threads of a block lie side by
+    side, at most; 0 where it never does."""
 
     threads: int
     unroll: int
     is_split: bool
     walked: tuple[int, ...] = ()
     always_split: bool = False
+    widest: int = 0
 
 
 def check(task: Task) -> None:
@@ -358,8 +368,15 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     grid = simplified(("ceil_div", product([rows, per_row(length, rungs)]), choice.threads))
     turn = choice.threads * choice.unroll * vec
     splits = splits_of(rows, rows, turns_of(columns, turn), choice.blocks)
+    can_cluster = planner.target.cluster >= BLOCKS and not in_pieces and splits != 1 and choice.threads <= ROW_THREADS
+    is_good: Formula = 0
+    if can_cluster:
+        few = (("le", rows, MOST_CLUSTERS), ("le", columns, BLOCKS * CLUSTER_TURNS_OF_ROW * turn))
+        is_good = product([("gt", splits, 1), *few])
+        splits = either(is_good, BLOCKS, splits)
     heuristics = InnerHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=splits != 1, in_pieces=in_pieces,
+        can_cluster=can_cluster,
         tile=_tile(planner, choice.threads) if index == "int64_t" else None,
     )  # fmt: skip
     own = (
@@ -367,7 +384,7 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
         formula_parameter("tile_turns", 0, "rows of a tile that a thread takes one after another"),
     )
     kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors, splits, own)
-    return _variant(planner, width, choice, kernel, (grid, splits, 1))
+    return _variant(planner, width, choice, kernel, (grid, splits, 1), cluster=cluster_where(is_good))
 
 
 def _outer(
@@ -394,13 +411,19 @@ def _outer(
         is_wide = choice.threads >= MOST_FOLDED
         choice.require(is_wide, "threads", f"up to {MOST_FOLDED - 1} columns of folded rows lie side by side")
     found = spreading(choice, columns)
+    can_cluster = planner.target.cluster >= BLOCKS and spreading is not spread_folded and each == 1
+    widest = min(CLUSTER_COLUMNS, columns_gathered(planner.task), choice.threads) // vec
+    widest = widest if can_cluster and found.splits != 1 else 0
+    if widest and spreading is spread:
+        found = found.or_clusters(choice, columns, widest)
     heuristics = OuterHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=each != 1 or found.splits != 1,
-        walked=walked, always_split=each != 1,
+        walked=walked, always_split=each != 1, widest=widest,
     )  # fmt: skip
     own = (call_parameter("block_width", simplified(found.beside), "threads side by side"),)
     kernel = _kernel(planner, width, choice, "reduction_outer", heuristics, vectors, found.splits, own)
-    return _variant(planner, width, choice, kernel, (simplified(found.blocks), found.splits, 1), each)
+    grid = (simplified(found.blocks), found.splits, 1)
+    return _variant(planner, width, choice, kernel, grid, each, found.cluster)
 
 
 def _owned(planner: Planner, vec: int, vectors: VectorLayout, walked: Sequence[int]) -> Formula:
@@ -482,9 +505,10 @@ def _variant(
     kernel: KernelSpec,
     grid: tuple[Formula, Formula, Formula],
     each: Formula = 1,
+    cluster: Formula = 1,
 ) -> VariantSpec:
     """The variant of ``kernel``, and of the one that combines its partial results, ``each`` of a result from a block,
-    where there may be several. Threads step over what other blocks take: their last step must not leave a 32-bit
+    where there may be several that are no ``cluster``. Threads step over what other blocks take: their last step must not leave a 32-bit
     index."""
     way, guard, _, index = width
     task, domain, heuristics = planner.task, planner.domain, kernel.heuristics
@@ -500,10 +524,10 @@ def _variant(
     finisher = Finisher.of(planner, reduced=reduced, index="int64_t", splits=partials)
     narrowest = _results_beside(domain.points(domain.kept), partials, finisher.ahead(group))
     is_always_split = isinstance(heuristics, OuterHeuristics) and heuristics.always_split
-    finish = finisher.launch_at_call(group, narrowest, needed=1 if is_always_split else ("gt", partials, 1))
+    finish = finisher.launch_at_call(group, narrowest, needed=1 if is_always_split else ("gt", partials, cluster))
     return replace(
         variant,
-        launches=(replace(launch, grid=grid), finish),
+        launches=(replace(launch, grid=grid, cluster=cluster), finish),
         scratch=tuple(
             product([partials, partial_dtype(task, fid).bytes, domain.points(domain.kept)]) for fid in reduced
         ),

@@ -27,6 +27,7 @@ struct LaunchRequest {
   const int64_t* grid;
   const int32_t* block;
   int64_t shared_bytes;
+  int64_t cluster;  // blocks that run together, neighbours along y
   void** args;
   size_t num_args;
   bool overlaps;  // may begin before what is before it on the stream has ended

@@ -251,7 +251,11 @@ class CudaBackend : public Backend {
   }
 
   CUresult LaunchOne(int device, const LaunchRequest& request, CUstream stream) const {
-    CUlaunchAttribute overlaps{kLaunchOverlaps, 1, {}};
+    CUlaunchAttribute attributes[2];
+    unsigned count = 0;
+    if (request.overlaps && can_overlap_) attributes[count++] = {kLaunchOverlaps, {1, 0, 0}, {}};
+    if (request.cluster > 1)
+      attributes[count++] = {kLaunchCluster, {1, static_cast<int>(request.cluster), 1}, {}};
     const CUlaunchConfig config = {
         {static_cast<unsigned>(request.grid[0]), static_cast<unsigned>(request.grid[1]),
          static_cast<unsigned>(request.grid[2])},
@@ -259,8 +263,8 @@ class CudaBackend : public Backend {
          static_cast<unsigned>(request.block[2])},
         static_cast<unsigned>(request.shared_bytes),
         stream,
-        &overlaps,
-        request.overlaps && can_overlap_ ? 1u : 0u,
+        attributes,
+        count,
     };
     return GetDriver().cuLaunchKernelEx(&config, devices_[device].functions[request.kernel], request.args,
                                         nullptr);

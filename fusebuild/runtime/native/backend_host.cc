@@ -18,8 +18,8 @@
 namespace fusebuild {
 namespace {
 
-using Entry = int32_t (*)(const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args,
-                          const host::Stacks* stacks);
+using Entry = int32_t (*)(const int64_t* grid, const int32_t* block, int64_t shared_bytes, int64_t cluster,
+                          void** args, const host::Stacks* stacks);
 
 /// What all kernels that this thread launches run on. A kernel's library could keep no stacks of its own
 /// without keeping itself loaded.
@@ -49,7 +49,7 @@ class LoadedObject {
     close(descriptor);
     if (!written) ThrowValueError(what + "cannot write a file in memory");
     if (library_ == nullptr) ThrowValueError(what + "the shared object cannot be loaded: " + dlerror());
-    const std::string symbol = "fusebuild_host2_" + kernel.name;
+    const std::string symbol = "fusebuild_host3_" + kernel.name;
     entry_ = reinterpret_cast<Entry>(dlsym(library_, symbol.c_str()));
     thread_local_bytes_ = ThreadLocalBytes(kernel.bytes);
     const std::string problem = Problem(kernel, symbol);
@@ -68,7 +68,8 @@ class LoadedObject {
   int32_t Run(const LaunchRequest& request) const {
     if (!HasThreadLocals()) return host::kOutOfMemory;
     const host::Stacks stacks = thread_stacks.lend();
-    const int32_t code = entry_(request.grid, request.block, request.shared_bytes, request.args, &stacks);
+    const int32_t code =
+        entry_(request.grid, request.block, request.shared_bytes, request.cluster, request.args, &stacks);
     thread_stacks.idle();
     return code;
   }
@@ -77,7 +78,8 @@ class LoadedObject {
   /// Why `kernel` cannot be run by `symbol`; empty where it can.
   std::string Problem(const KernelObject& kernel, const std::string& symbol) const {
     if (entry_ == nullptr) {
-      const bool is_older = dlsym(library_, ("fusebuild_host_" + kernel.name).c_str()) != nullptr;
+      const bool is_older = dlsym(library_, ("fusebuild_host_" + kernel.name).c_str()) != nullptr ||
+                            dlsym(library_, ("fusebuild_host2_" + kernel.name).c_str()) != nullptr;
       return is_older ? "the shared object was made by an older fusebuild; compile it again"
                       : "the shared object has no symbol " + symbol;
     }

@@ -33,13 +33,14 @@ constexpr int kKernelClusterWidth = 11;     // CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTE
 constexpr int kKernelNonPortableCluster = 14;  // CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 constexpr int kCaptureModeRelaxed = 2;         // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr unsigned kStreamNonBlocking = 1;     // CU_STREAM_NON_BLOCKING
+constexpr int kLaunchCluster = 4;              // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 constexpr int kLaunchOverlaps = 6;             // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
-/// Of the attributes' values only an integer is needed.
+/// Of the attributes' values only integers are needed: up to three.
 struct CUlaunchAttribute {
   int id;
-  alignas(8) int value;
-  char rest_of_value[60];
+  alignas(8) int value[3];
+  char rest_of_value[52];
 };
 static_assert(sizeof(CUlaunchAttribute) == 72);
 

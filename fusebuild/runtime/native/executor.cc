@@ -341,6 +341,7 @@ void Executor::RunAll(const Resolved& resolved, const Bound& bound, const ffi::T
                    launch.grid,
                    launch.block,
                    launch.shared_bytes,
+                   launch.cluster,
                    pointers.data() + launch.first_value,
                    launch.num_values,
                    launch.overlaps};

@@ -310,6 +310,7 @@ class Reader {
     for (const Json& arg : json["args"].Items()) launch.args.push_back(ReadArg(arg));
     CheckParameters(json["args"], launch);
     launch.overlaps = ReadFlag(json, "overlaps");
+    launch.cluster = json.Has("cluster") ? Compile(json["cluster"]) : Formula(1);
     return launch;
   }
 

@@ -81,7 +81,7 @@ struct Launch {
   int kernel;
   Formula grid[3];
   int32_t block[3];
-  Formula shared_bytes;
+  Formula shared_bytes, cluster;  // blocks that run together, neighbours along y
   std::vector<Arg> args;
   bool overlaps = false;  // may begin before what is before it has ended; its kernel waits for that
 };

@@ -14,6 +14,7 @@ constexpr int64_t kSlotAlignment = 256;
 constexpr int64_t kMaxSlotBytes = int64_t{1} << 56;  // more than any machine has
 constexpr int64_t kMaxGrid[3] = {2147483647, 65535, 65535};
 constexpr int64_t kMaxSharedBytes = 2147483647;
+constexpr int64_t kMaxClusterBlocks = 8;  // what every GPU with clusters has
 
 bool GuardHolds(const Variant& variant, const Environment& environment) {
   return std::all_of(variant.guard.begin(), variant.guard.end(),
@@ -232,6 +233,7 @@ class Resolver {
                           {},
                           {},
                           launch.shared_bytes.Evaluate(environment_),
+                          launch.cluster.Evaluate(environment_),
                           resolved_->values.size(),
                           launch.args.size(),
                           launch.overlaps};
@@ -251,6 +253,12 @@ class Resolver {
       ThrowValueError(plan_.fusion + ": kernel " + plan_.kernels[launch.kernel] + ": " +
                       std::to_string(result.shared_bytes) + " bytes of shared memory, expected 0 to " +
                       std::to_string(kMaxSharedBytes));
+    }
+    if (result.cluster < 1 || result.cluster > kMaxClusterBlocks || result.grid[1] % result.cluster != 0) {
+      ThrowValueError(plan_.fusion + ": kernel " + plan_.kernels[launch.kernel] + ": grid " +
+                      ShowList(result.grid, 3) + " has no whole clusters of " +
+                      std::to_string(result.cluster) + " blocks, expected 1 to " +
+                      std::to_string(kMaxClusterBlocks));
     }
     for (const Arg& arg : launch.args) {
       CheckSlotOf(launch, arg);

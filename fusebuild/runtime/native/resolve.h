@@ -27,7 +27,7 @@ struct ResolvedLaunch {
   int kernel;
   int64_t grid[3];
   int32_t block[3];
-  int64_t shared_bytes;
+  int64_t shared_bytes, cluster;
   size_t first_value, num_values;  // its part of Resolved::values
   bool overlaps;                   // what is before it
 };

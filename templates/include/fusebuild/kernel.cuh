@@ -37,6 +37,7 @@
 #include "fusebuild/strips.cuh"
 #include "fusebuild/tickets.cuh"
 #include "fusebuild/tile.cuh"
+#include "fusebuild/together.cuh"
 #include "fusebuild/trailing.cuh"
 #include "fusebuild/vec.cuh"
 #include "fusebuild/warp_tiles.cuh"

@@ -98,6 +98,18 @@ FUSEBUILD_DEVICE void arrive_cluster_early() {
 }
 FUSEBUILD_DEVICE void wait_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
+// How many blocks the caller's cluster has, and which of them it is.
+FUSEBUILD_DEVICE int cluster_blocks() {
+  int blocks;
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+  return blocks;
+}
+FUSEBUILD_DEVICE int rank_in_cluster() {
+  int rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
 // Counts the bytes that peers send into the shared memory of its block. A phase is over when one thread has
 // said how many to expect and that many have come; sending early does no harm.
 struct alignas(8) TransferBarrier {

@@ -177,6 +177,7 @@ class Block {
   void describe_diverged() const;
 
   void sync_block();
+  int peers() const;
   void arrive_cluster();
   void wait_cluster();
   void check_peer(int rank);
@@ -374,9 +375,9 @@ class Cluster {
     return true;
   }
 
-  // Runs the blocks at `first` and beside it along x. Returns kOk; kOutOfMemory where there is no memory for
+  // Runs the blocks at `first` and those `apart` from one another. Returns kOk; kOutOfMemory where there is no memory for
   // their stacks; or kMisused, after a message on stderr.
-  int32_t run(Point first);
+  int32_t run(Point first, Point apart);
 
   // The number of the barrier that one more thread has arrived at.
   int64_t arrive();
@@ -399,13 +400,14 @@ class Cluster {
   int64_t completed_barriers_ = 0;
 };
 
-inline int32_t Cluster::run(Point first) {
+inline int32_t Cluster::run(Point first, Point apart) {
   ++position.generation;
   arrived_ = 0;
   completed_barriers_ = 0;
   for (int rank = 0; rank < count_; ++rank) {
     block(rank).start(first);
-    ++first.x;
+    first.x += apart.x;
+    first.y += apart.y;
   }
   for (bool advanced = true; advanced;) {
     advanced = false;
@@ -430,6 +432,8 @@ inline int64_t Cluster::arrive() {
   }
   return barrier;
 }
+
+inline int Block::peers() const { return cluster_.blocks(); }
 
 inline void Block::arrive_cluster() {
   int64_t& barrier = barriers_[current_->thread];

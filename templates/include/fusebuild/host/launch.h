@@ -59,19 +59,22 @@ inline bool is_valid(const int64_t* grid, const int32_t* block, int64_t shared_b
          shared_bytes <= INT32_MAX;
 }
 
-// Runs every cluster, of so many neighbours along x, one after another; an empty grid runs none.
-inline int32_t run_grid(const Kernel& kernel, int cluster_blocks, const int64_t* grid,
+// Runs every cluster, of so many neighbours along x or along y, one after another; an empty grid runs none.
+inline int32_t run_grid(const Kernel& kernel, int along_x, int64_t along_y, const int64_t* grid,
                         const int32_t* block_size, int64_t shared_bytes, const Stacks& stacks) {
-  if (!is_valid(grid, block_size, shared_bytes) || grid[0] % cluster_blocks != 0) return kInvalidValue;
+  if (!is_valid(grid, block_size, shared_bytes) || along_y < 1 || along_y > kMaxClusterBlocks / along_x)
+    return kInvalidValue;
+  if (grid[0] % along_x != 0 || grid[1] % along_y != 0 || (along_x > 1 && along_y > 1)) return kInvalidValue;
+  const Point apart{along_x > 1 ? 1 : 0, along_y > 1 ? 1 : 0, 0};
   Cluster cluster(kernel, Point{block_size[0], block_size[1], block_size[2]}, shared_bytes, stacks,
-                  cluster_blocks);
+                  along_x * static_cast<int>(along_y));
   if (!cluster.has_memory()) return kOutOfMemory;
   const Point size{static_cast<int>(grid[0]), static_cast<int>(grid[1]), static_cast<int>(grid[2])};
   position.grid = size;
   for (int z = 0; z < size.z; ++z) {
-    for (int y = 0; y < size.y; ++y) {
-      for (int x = 0; x < size.x; x += cluster_blocks) {
-        const int32_t code = cluster.run(Point{x, y, z});
+    for (int y = 0; y < size.y; y += static_cast<int>(along_y)) {
+      for (int x = 0; x < size.x; x += along_x) {
+        const int32_t code = cluster.run(Point{x, y, z}, apart);
         if (code != kOk) return code;
       }
     }
@@ -114,7 +117,7 @@ void call(void (*function)(Parameters...), [[maybe_unused]] void** args, std::in
 
 template <int kCluster, typename... Parameters>
 int32_t launch(const char* name, void (*function)(Parameters...), const int64_t* grid, const int32_t* block,
-               int64_t shared_bytes, void** args, const Stacks* stacks) {
+               int64_t shared_bytes, int64_t cluster, void** args, const Stacks* stacks) {
   static_assert(kCluster >= 1 && kCluster <= kMaxClusterBlocks, "blocks per cluster: at most 8");
   struct Call {
     void (*function)(Parameters...);
@@ -125,7 +128,7 @@ int32_t launch(const char* name, void (*function)(Parameters...), const int64_t*
     const Call& unpacked = *static_cast<const Call*>(address);
     call(unpacked.function, unpacked.args, std::index_sequence_for<Parameters...>{});
   };
-  return run_grid(Kernel{name, run, &packed}, kCluster, grid, block, shared_bytes, *stacks);
+  return run_grid(Kernel{name, run, &packed}, kCluster, cluster, grid, block, shared_bytes, *stacks);
 }
 
 }  // namespace fusebuild::host

@@ -24,8 +24,9 @@
   static thread_local ::fusebuild::host::SharedArray<type, (count)> name##_of_block; \
   type(&name)[count] = name##_of_block.enter()
 
-// int32_t fusebuild_host2_NAME(grid, block, shared_bytes, args, stacks): runs the kernel's whole grid before
-// it returns. `grid` and `block` have three sizes each; args[i] points to the value of the i-th argument, and
+// int32_t fusebuild_host3_NAME(grid, block, shared_bytes, cluster, args, stacks): runs the whole grid before
+// it returns. `grid` and `block` have three sizes each; so many blocks as `cluster` says, neighbours along y,
+// run together; args[i] points to the value of the i-th argument, and
 // `stacks` are for this call. Returns 0, 1 for sizes that CUDA would refuse, 2 where there is no memory, or 3
 // where a thread broke a rule: with these two some blocks may have run. May be called from several OS threads
 // at once. The name has the version of all this: one that takes other parameters has another.
@@ -33,15 +34,16 @@
 
 // The same for kernels whose blocks run in clusters of so many, neighbours along x.
 //
-// fusebuild_host2_NAME_parameters describes the kernel's parameters, as signature_of spells them: the
+// fusebuild_host3_NAME_parameters describes the kernel's parameters, as signature_of spells them: the
 // executor compares it with what a plan would pass.
 #define FUSEBUILD_CLUSTER_ENTRY(name, cluster)                                                           \
-  extern "C" __attribute__((visibility("default"))) constexpr auto fusebuild_host2_##name##_parameters = \
+  extern "C" __attribute__((visibility("default"))) constexpr auto fusebuild_host3_##name##_parameters = \
       ::fusebuild::host::signature_of(name);                                                             \
-  extern "C" __attribute__((visibility("default"))) int32_t fusebuild_host2_##name(                      \
-      const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args,                      \
+  extern "C" __attribute__((visibility("default"))) int32_t fusebuild_host3_##name(                      \
+      const int64_t* grid, const int32_t* block, int64_t shared_bytes, int64_t along_y, void** args,     \
       const ::fusebuild::host::Stacks* stacks) {                                                         \
-    return ::fusebuild::host::launch<cluster>(#name, name, grid, block, shared_bytes, args, stacks);     \
+    return ::fusebuild::host::launch<cluster>(#name, name, grid, block, shared_bytes, along_y, args,     \
+                                              stacks);                                                   \
   }
 
 namespace fusebuild {
@@ -72,6 +74,8 @@ FUSEBUILD_DEVICE void wait_for_previous_kernel(int64_t) {}
 FUSEBUILD_DEVICE void let_next_kernel_start() {}
 FUSEBUILD_DEVICE void expect_sector(const void*) {}
 
+FUSEBUILD_DEVICE int cluster_blocks() { return host::current_block->peers(); }
+FUSEBUILD_DEVICE int rank_in_cluster() { return host::position.rank; }
 FUSEBUILD_DEVICE void arrive_cluster() { host::current_block->arrive_cluster(); }
 FUSEBUILD_DEVICE void arrive_cluster_early() { host::current_block->arrive_cluster(); }
 FUSEBUILD_DEVICE void wait_cluster() { host::current_block->wait_cluster(); }
