@@ -198,7 +198,9 @@ def test_a_view_larger_than_its_base() -> None:
 
 def test_an_object_that_does_not_say_what_it_takes(tmp_path: Path) -> None:
     source, library = tmp_path / "twice.cc", tmp_path / "twice.so"
-    source.write_text('extern "C" int fusebuild_host3_twice(const long*, const int*, long, long, void**, const void*) {}\n')
+    source.write_text(
+        'extern "C" int fusebuild_host3_twice(const long*, const int*, long, long, void**, const void*) {}\n'
+    )
     subprocess.run(["g++", "-w", "-shared", "-fPIC", source, "-o", library], check=True)
     artifact = HandMadeArtifact(path=Path("a.fuse"), plan=broadcast_plan(), objects={"twice": library.read_bytes()})
     with pytest.raises(ArtifactError, match="has no symbol fusebuild_host3_twice_parameters"):

@@ -147,7 +147,11 @@ class HostLibrary:
         values = pack(args)
         return int(
             entry(
-                sizes, threads, ctypes.c_int64(shared_bytes), ctypes.c_int64(1), addresses_of(values),
+                sizes,
+                threads,
+                ctypes.c_int64(shared_bytes),
+                ctypes.c_int64(1),
+                addresses_of(values),
                 stacks_of(stack_library()),
             )
         )

@@ -106,9 +106,9 @@ from fusebuild.kernels.reduction.together import BLOCKS, cluster_where, columns_
 from fusebuild.target.table import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
-MOST_CLUSTERS, CLUSTER_TURNS_OF_ROW = 64, 2
-"""Rows that have a cluster each, at most, and turns of its blocks: with more of either they take longer than blocks that
-leave partial results."""
+MOST_CLUSTERS, TURNS_OF_BLOCK, TURNS_OF_CLUSTER = 64, 2, 2
+"""Rows that have a cluster each, at most, the turns that one block would take, at least, and those of a cluster, at
+most: with more rows or turns it takes longer than blocks that leave partial results, with less than one block."""
 ROW_THREADS, ROW_BLOCKS = 128, 8
 """The same of inner reductions: a row of many vectors has a block of its own."""
 THREADS = 256
@@ -368,11 +368,11 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     grid = simplified(("ceil_div", product([rows, per_row(length, rungs)]), choice.threads))
     turn = choice.threads * choice.unroll * vec
     splits = splits_of(rows, rows, turns_of(columns, turn), choice.blocks)
-    can_cluster = planner.target.cluster >= BLOCKS and not in_pieces and splits != 1 and choice.threads <= ROW_THREADS
+    can_cluster = _may_cluster(planner) and not in_pieces and splits != 1 and choice.threads <= ROW_THREADS
     is_good: Formula = 0
     if can_cluster:
-        few = (("le", rows, MOST_CLUSTERS), ("le", columns, BLOCKS * CLUSTER_TURNS_OF_ROW * turn))
-        is_good = product([("gt", splits, 1), *few])
+        is_long: Formula = ("gt", columns, TURNS_OF_BLOCK * turn)
+        is_good = product([("le", rows, MOST_CLUSTERS), is_long, ("le", columns, BLOCKS * TURNS_OF_CLUSTER * turn)])
         splits = either(is_good, BLOCKS, splits)
     heuristics = InnerHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=splits != 1, in_pieces=in_pieces,
@@ -382,6 +382,7 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     own = (
         call_parameter("row_shift", row_shift(length, rungs), "of the threads that share a row"),
         formula_parameter("tile_turns", 0, "rows of a tile that a thread takes one after another"),
+        *_together(cluster_where(is_good), can_cluster),
     )
     kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors, splits, own)
     return _variant(planner, width, choice, kernel, (grid, splits, 1), cluster=cluster_where(is_good))
@@ -411,19 +412,34 @@ def _outer(
         is_wide = choice.threads >= MOST_FOLDED
         choice.require(is_wide, "threads", f"up to {MOST_FOLDED - 1} columns of folded rows lie side by side")
     found = spreading(choice, columns)
-    can_cluster = planner.target.cluster >= BLOCKS and spreading is not spread_folded and each == 1
+    can_cluster = _may_cluster(planner) and spreading is not spread_folded and each == 1
     widest = min(CLUSTER_COLUMNS, columns_gathered(planner.task), choice.threads) // vec
     widest = widest if can_cluster and found.splits != 1 else 0
-    if widest and spreading is spread:
+    if widest:
         found = found.or_clusters(choice, columns, widest)
     heuristics = OuterHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=each != 1 or found.splits != 1,
         walked=walked, always_split=each != 1, widest=widest,
     )  # fmt: skip
-    own = (call_parameter("block_width", simplified(found.beside), "threads side by side"),)
+    own = (
+        call_parameter("block_width", simplified(found.beside), "threads side by side"),
+        *_together(found.cluster, widest > 0),
+    )
     kernel = _kernel(planner, width, choice, "reduction_outer", heuristics, vectors, found.splits, own)
     grid = (simplified(found.blocks), found.splits, 1)
     return _variant(planner, width, choice, kernel, grid, each, found.cluster)
+
+
+def _may_cluster(planner: Planner) -> bool:
+    """Whether blocks that share a reduction may run together. Those of moments may not: to combine their states takes
+    longer there than a kernel that finishes. (H100, 2026-11-27, batchnorm_train of 6592 x 256 13.8 -> 15.4 us.)"""
+    return planner.target.cluster >= BLOCKS and not running_sums(planner.task)
+
+
+def _together(cluster: Formula, is_possible: bool) -> tuple[KernelParameter, ...]:
+    """The parameter that says how many blocks that share a reduction run together, where some may."""
+    own = formula_parameter("cluster", cluster, "blocks that share a reduction and run together")
+    return (own,) if is_possible else ()
 
 
 def _owned(planner: Planner, vec: int, vectors: VectorLayout, walked: Sequence[int]) -> Formula:
@@ -508,8 +524,8 @@ def _variant(
     cluster: Formula = 1,
 ) -> VariantSpec:
     """The variant of ``kernel``, and of the one that combines its partial results, ``each`` of a result from a block,
-    where there may be several that are no ``cluster``. Threads step over what other blocks take: their last step must not leave a 32-bit
-    index."""
+    where there may be several that are no ``cluster``. Threads step over what other blocks take: their last step must
+    not leave a 32-bit index."""
     way, guard, _, index = width
     task, domain, heuristics = planner.task, planner.domain, kernel.heuristics
     assert isinstance(heuristics, InnerHeuristics | OuterHeuristics)

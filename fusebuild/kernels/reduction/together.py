@@ -1,8 +1,8 @@
 """Blocks that share a reduction and run together: a cluster, whose first block combines what all have.
 
-That takes a third of the time of a second kernel. A cluster has few multiprocessors, so it is good where its blocks have
-all they share on their way at once or in a few turns, and where clusters are no more than run at a time. Whether they
-are is a formula of the sizes: the same kernel is launched with clusters, or without and followed by one that finishes.
+That takes less time than a second kernel. A cluster has few multiprocessors, so it is good where its blocks have all
+they share on their way at once or in a few turns, and where clusters are no more than run at a time. Whether they are
+is a formula of the sizes: the same kernel is launched with clusters, or without and followed by one that finishes.
 """
 
 from __future__ import annotations

@@ -337,14 +337,9 @@ void Executor::RunAll(const Resolved& resolved, const Bound& bound, const ffi::T
   InlineBuffer<LaunchRequest, 8> requests(resolved.launches.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     const ResolvedLaunch& launch = resolved.launches[i];
-    requests[i] = {launch.kernel,
-                   launch.grid,
-                   launch.block,
-                   launch.shared_bytes,
-                   launch.cluster,
-                   pointers.data() + launch.first_value,
-                   launch.num_values,
-                   launch.overlaps};
+    requests[i] = {launch.kernel,       launch.grid,    launch.block,
+                   launch.shared_bytes, launch.cluster, pointers.data() + launch.first_value,
+                   launch.num_values,   launch.overlaps};
   }
   const DLDevice device = bound.device;
   void* stream =

@@ -375,8 +375,8 @@ class Cluster {
     return true;
   }
 
-  // Runs the blocks at `first` and those `apart` from one another. Returns kOk; kOutOfMemory where there is no memory for
-  // their stacks; or kMisused, after a message on stderr.
+  // Runs the blocks at `first` and those `apart` from one another. Returns kOk; kOutOfMemory where there is
+  // no memory for their stacks; or kMisused, after a message on stderr.
   int32_t run(Point first, Point apart);
 
   // The number of the barrier that one more thread has arrived at.
