@@ -158,14 +158,24 @@ TILE = f"128*{ALONE_ROWS} + {_TILE}"
 TILES = f"grid {ARE_FEW}*ceil_div(M*{_THREADS}, 128) + (-{ARE_FEW} + 1)*ceil_div(M, {{}}), 1, 1"
 ALIGNED = "aligned(grad_y, 16), aligned(y, 16), aligned(grad_x, 16)"
 WANTED = "max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))"
-SPLITS = f"max(1, min((N > 24576)*ceil_div(N, 8192), {WANTED}))"
-SCRATCH = f"max({{0}}*{SPLITS}*M, {{0}}*max(1, min((N > 3072)*ceil_div(N, 1024), {WANTED}))*M) bytes"
+
+
+def _splits(turn: int) -> tuple[str, str]:
+    """The blocks that share a row, and those that run together, where a block has so many elements in a turn."""
+    together = f"(M <= 64)*(N > {2 * turn})*(N <= {16 * turn})"
+    apart = f"max(1, min((N > {3 * turn})*ceil_div(N, {turn}), {WANTED}))"
+    return f"8*{together} + {apart}*({together} == 0)", f"7*{together} + 1"
+
+
+SPLITS, TOGETHER = _splits(8192)
+SCRATCH = f"max({{0}}*({SPLITS})*M, {{0}}*({_splits(1024)[0]})*M) bytes"
 FEW = "N*(3*(M*N <= 2048*gpu.multiprocessors) + 1)"
 SHARED = (
     "given x, place, log_sum, largest, there, "
     f"{', '.join(f'slot {slot} of {SCRATCH.format(4)}' for slot in range(3))}, slot 3 of {{}}, "
     f"slot 4 of {SCRATCH.format(4)}, M, N, ({FEW} > 24) + ({FEW} > 64) + ({FEW} > 128*((M >= 16384) + 1)) + "
-    f"({FEW} > 512*((M >= 16384) + 1)) + ({FEW} > 1024*((M >= 16384) + 1)) + ({FEW} > 2048) + ({FEW} > 4096), {SPLITS}"
+    f"({FEW} > 512*((M >= 16384) + 1)) + ({FEW} > 1024*((M >= 16384) + 1)) + ({FEW} > 2048) + ({FEW} > 4096), "
+    f"{TOGETHER}, {SPLITS}"
 )
 STRIDES = (
     "given x, cos, sin, y, x, x, D - (D // 2), B, S, H, D, {}, H*D, D, D // 2, D - (D // 2), S*H*D, H*D, D, "

@@ -51,6 +51,8 @@ def with_launch(plan: Plan, **changes: Any) -> Plan:
         (with_launch(scale_add_plan(), grid=(0, 1, 1)), "a grid of 0 blocks"),
         (with_launch(scale_add_plan(), grid=(1, -1, 1)), "a grid of -1 blocks"),
         (with_launch(scale_add_plan(), grid=(1, 1, 65536)), "a grid of 65536 blocks"),
+        (with_launch(scale_add_plan(), cluster=0), "clusters of 0 blocks, expected 1 to 8"),
+        (with_launch(scale_add_plan(), cluster=9), "clusters of 9 blocks, expected 1 to 8"),
         (with_launch(scale_add_plan(), args=()), "it has no arguments"),
         (with_launch(scale_add_plan(), shared_bytes=-1), "-1 bytes of shared memory"),
         (with_launch(scale_add_plan(), shared_bytes=2**31), f"{2**31} bytes of shared memory"),

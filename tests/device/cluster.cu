@@ -199,3 +199,25 @@ FUSEBUILD_DEVICE void take_rows(const float* in, double* out, int* counter, int6
 
 TAKING_KERNEL(64, 2)
 TAKING_KERNEL(32, 8)
+
+// Columns that the blocks of a cluster share: 64 threads of each have `width` beside each other, and one
+// element.
+FUSEBUILD_CLUSTER_KERNEL(64, 1, 8)
+columns_in_first_block(const float* __restrict__ in, double* __restrict__ out, int64_t width) {
+  join_cluster();
+  const Place place = place_of<64>(static_cast<int>(width));
+  const float own = in[block_x() * 64 + thread_x()];
+  const bool is_there = place.y < place.height;
+  Vec<double, 2> sums{is_there ? own : 0.0, is_there ? 2.0 * own : 0.0};
+  float highest = is_there ? own : kLowest<float>;
+  reduce_columns_of<64>(place.x, place.y, static_cast<int>(width), place.height, accumulator<Sum>(sums),
+                        accumulator<Max>(highest));
+  const bool is_first = reduce_in_first_block<64, 16>(place.x, place.y, static_cast<int>(width),
+                                                      accumulator<Sum>(sums), accumulator<Max>(highest));
+  if (!is_first || place.y != 0) return;
+  double* mine = out + 3 * (block_x() / 8 * width + place.x);
+  mine[0] = sums[0];
+  mine[1] = sums[1];
+  mine[2] = highest;
+}
+FUSEBUILD_CLUSTER_ENTRY(columns_in_first_block, 8)

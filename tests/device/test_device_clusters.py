@@ -71,6 +71,18 @@ def test_cluster_reductions_of_integers_wrap_and_of_bools_ask_any_and_all():
         assert out.tolist() == [[int(value) for value in expected]] * 256
 
 
+@pytest.mark.parametrize("width", [1, 2, 5, 8, 16])
+def test_the_first_block_has_what_all_have_of_a_column(width):
+    x, height = sample(torch.float32, 2 * 8 * 64, seed=width), 64 // width
+    out, again = (torch.full((2 * width, 3), -7.0, dtype=torch.float64) for _ in range(2))
+    for result in (out, again):
+        library("cluster").run("columns_in_first_block", (16,), (64,), x, result, width)
+    assert same_values(out, again)
+    own = x.double().view(2, 8, 64)[:, :, : width * height].reshape(2, 8 * height, width)
+    expected = torch.stack([own.sum(1), 2 * own.sum(1), own.amax(1)], dim=2).view(2 * width, 3)
+    assert torch.allclose(out, expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("place", [None, 0, 31, 32, 63])
 def test_a_single_byte_crosses_a_cluster(place):
     x, out = torch.zeros(64, dtype=torch.int64), torch.full((64,), -1)

@@ -74,6 +74,23 @@ def test_what_is_no_number_of_them(open_plan: OpenPlan, monkeypatch: pytest.Monk
     assert str(caught.value) == f"FUSEBUILD_MULTIPROCESSORS is '{text}', expected a number from 1 to 4096"
 
 
+def clusters_plan() -> Plan:
+    """y is ones; its kernel runs in clusters of a block for each of its M elements, of which the grid has one."""
+    fill = plans.launch("fill", TensorArg(2), ScalarArg(1), FormulaArg("M"), cluster="M")
+    values = [plans.tensor(0, "x", ["M"]), plans.scalar(1, "s", "float"), plans.tensor(2, "y", ["M"])]
+    segments = [plans.segment(0, [0, 1], [2], fill)]
+    return plans.plan("clusters", values, [0, 1], [PlanOutput(fid=2, name="y")], segments)
+
+
+def test_a_call_says_how_many_blocks_run_together(open_plan: OpenPlan) -> None:
+    call = open_plan(clusters_plan())
+    assert call(torch.zeros(1), 1.0).tolist() == [1.0]
+    for size in (2, 9):
+        with pytest.raises(ValueError, match=r"has no whole clusters of \d blocks, expected 1 to 8") as caught:
+            call(torch.zeros(size), 1.0)
+        assert f"grid (1, 1, 1) has no whole clusters of {size} blocks" in str(caught.value)
+
+
 def test_no_input_may_have_a_dim_of_that_name(objects: Mapping[str, bytes]) -> None:
     values = [plans.tensor(0, "x", [MULTIPROCESSORS]), plans.tensor(1, "y", [MULTIPROCESSORS])]
     twice = plans.launch("twice", TensorArg(1), TensorArg(0), ExtentArg(-1))

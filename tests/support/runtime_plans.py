@@ -133,7 +133,9 @@ def scalar(fid: int, name: str, dtype: str) -> PlanValue:
     return PlanValue(fid=fid, name=name, kind="scalar", dtype=dtype)
 
 
-def launch(kernel: str, *args: Arg, grid: Any = 1, shared_bytes: Any = 0, overlaps: bool = False) -> Launch:
+def launch(
+    kernel: str, *args: Arg, grid: Any = 1, shared_bytes: Any = 0, overlaps: bool = False, cluster: Any = msgspec.UNSET
+) -> Launch:
     return Launch(
         kernel=kernel,
         grid=(grid, 1, 1),
@@ -141,6 +143,7 @@ def launch(kernel: str, *args: Arg, grid: Any = 1, shared_bytes: Any = 0, overla
         shared_bytes=shared_bytes,
         args=args,
         overlaps=overlaps or msgspec.UNSET,
+        cluster=cluster,
     )
 
 

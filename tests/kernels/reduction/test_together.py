@@ -1,0 +1,68 @@
+"""Blocks that share a reduction and run together: which calls have such, and that none of them is left to others."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from fusebuild.artifact.plan import FormulaArg, as_formula
+from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.reduction import FAMILY
+from fusebuild.target.table import TARGETS
+from support.small_recipes import whole
+
+X = {"x": "bfloat16[M, N]"}
+ROWS = whole(X, "y = sum(x, dims=[1])", {"y": "float"})
+COLUMNS = whole(X, "y = sum(x, dims=[0])", {"y": "float"})
+MOMENTS = whole(X, "m, v, _ = welford(x, dims=[0])", {"m": "float", "v": "float"})
+
+
+def clusters(task: Task, rows: int, columns: int, target: str = "sm_90") -> list[tuple[int, int, int]]:
+    """The blocks that run together, those that share a reduction and those that finish it, in each variant that aligned
+    tensors may take."""
+    sizes, found = {"M": rows, "N": columns, MULTIPROCESSORS: 132}, []
+    for variant in FAMILY.schedule(task, TARGETS[target], sizes):
+        if not all(evaluate(test, sizes, lambda fid, size: True) for test in variant.guard):
+            continue
+        first, *others = variant.launches
+        told = [each.arg for each in first.kernel.parameters if each.name == "cluster"]
+        cluster = evaluate(first.cluster, sizes)
+        assert all(isinstance(arg, FormulaArg) and evaluate(as_formula(arg.formula), sizes) == cluster for arg in told)
+        finishing = sum(evaluate(each.grid[0], sizes) for each in others)
+        found.append((cluster, evaluate(first.grid[1], sizes), finishing))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "cluster"),
+    [(1, 16384, 1), (1, 16385, 8), (19, 31232, 8), (64, 131072, 8), (65, 31232, 1), (1, 131073, 1)],
+)
+def test_few_long_rows_have_a_cluster_each(rows: int, columns: int, cluster: int) -> None:
+    assert clusters(ROWS, rows, columns)[0][0] == cluster
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "cluster"),
+    [(896, 1024, 8), (3584, 448, 8), (256, 100, 1), (1024, 200, 8), (40, 40000, 1), (65536, 4096, 1), (2**22, 64, 1)],
+)
+def test_columns_of_few_rows_do(rows: int, columns: int, cluster: int) -> None:
+    assert clusters(COLUMNS, rows, columns)[0][0] == cluster
+
+
+@pytest.mark.parametrize("task", [ROWS, COLUMNS])
+def test_a_cluster_is_all_blocks_that_share_a_reduction_and_none_finishes_it(task: Task) -> None:
+    random = Random(7)
+    for _ in range(300):
+        rows, columns = (int(2 ** random.uniform(0, 17)) for _ in range(2))
+        for cluster, splits, finishing in clusters(task, rows, columns):
+            assert cluster in (1, 8)
+            assert cluster == 1 or (splits, finishing) == (8, 0)
+            assert cluster == 8 or (splits > 1) == (finishing > 0)
+
+
+def test_neither_moments_nor_targets_without_clusters_have_any() -> None:
+    for rows, columns in ((896, 1024), (3584, 448), (6592, 256)):
+        assert {each[0] for each in clusters(MOMENTS, rows, columns)} == {1}
+        assert {each[0] for each in clusters(COLUMNS, rows, columns, "sm_80")} == {1}
