@@ -204,7 +204,6 @@ TAKING_KERNEL(32, 8)
 // element.
 FUSEBUILD_CLUSTER_KERNEL(64, 1, 8)
 columns_in_first_block(const float* __restrict__ in, double* __restrict__ out, int64_t width) {
-  join_cluster();
   const Place place = place_of<64>(static_cast<int>(width));
   const float own = in[block_x() * 64 + thread_x()];
   const bool is_there = place.y < place.height;

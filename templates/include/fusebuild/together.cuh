@@ -39,15 +39,16 @@ struct SendColumn {
   }
 };
 
-// Combines across a cluster of kMaxClusterBlocks blocks, which have all joined it, what those of its threads
-// have that are in row 0 of `width` columns, kWidest at most: a thread is at `x` of row `y`. Returns whether
-// the block is the first, where these threads have the results then. All threads of the cluster must call
-// this, once in a kernel; a block that is not the first may return, since nobody sends it anything.
+// Combines across a cluster of kMaxClusterBlocks blocks, which join it here, what those of its threads have
+// that are in row 0 of `width` columns, kWidest at most: a thread is at `x` of row `y`. Returns whether the
+// block is the first, where these threads have the results then. All threads of the cluster must call this,
+// once in a kernel; a block that is not the first may return, since nobody sends it anything.
 template <int kThreads, int kWidest, typename... Accumulators>
 FUSEBUILD_DEVICE bool reduce_in_first_block(int x, int y, int width, const Accumulators&... accumulators) {
   using Layout = Partials<kMaxClusterBlocks, Accumulators...>;
   FUSEBUILD_SHARED(unsigned char, storage, kWidest* Layout::kValues* Layout::kBytesPerValue);
   const int rank = rank_in_cluster();
+  join_cluster();
   wait_cluster();  // until the first block is there
   if (y == 0) {
     const PeerAddress barrier = barrier_in_peer(transfer_barriers(), 0, 0);

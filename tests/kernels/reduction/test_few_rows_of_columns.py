@@ -52,7 +52,6 @@ def test_one_kernel_takes_lines_of_columns_in_few_turns(rows: int, columns: int,
         (128, 2000, 32),  # and a block all of them at once
         (129, 2000, 16),
         (1024, 200, 4),
-        (2049, 100, 1),
         (6, 67392, 256),  # columns that fill the GPU without
         (15, 17000, 64),
     ],

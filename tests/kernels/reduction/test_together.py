@@ -45,7 +45,7 @@ def test_few_long_rows_have_a_cluster_each(rows: int, columns: int, cluster: int
 
 @pytest.mark.parametrize(
     ("rows", "columns", "cluster"),
-    [(896, 1024, 8), (3584, 448, 8), (256, 100, 1), (1024, 200, 8), (40, 40000, 1), (65536, 4096, 1), (2**22, 64, 1)],
+    [(896, 1024, 8), (3584, 448, 8), (400, 600, 1), (1024, 200, 1), (1025, 200, 8), (40, 40000, 1), (65536, 4096, 1)],
 )
 def test_columns_of_few_rows_do(rows: int, columns: int, cluster: int) -> None:
     assert clusters(COLUMNS, rows, columns)[0][0] == cluster
