@@ -17,8 +17,8 @@ CLUSTER_COLUMNS, NARROW_LINE = 64, 16
 """Elements side by side that a cluster has at most, and at least."""
 FEW_BESIDE = 4
 """Elements side by side below which a block leaves most of each sector to others, or one vector: a cluster is faster
-then. (H100, 2026-11-27: column_sum of 2049 x 100 4.5 -> 2.9 us, of 896 x 1024 4.7 -> 3.5; but of 400 x 600, by blocks of
-8 columns, 2.2 -> 2.7.)"""
+then. (H100, 2026-11-27: column_sum of 2049 x 100 4.5 -> 2.9 us, of 896 x 1024 4.7 -> 3.5; but of 400 x 600, by blocks
+of 8 columns, 2.2 -> 2.7.)"""
 CLUSTER_TURNS = 3
 """Turns in which a cluster reads its columns, at most: with more it takes longer than many blocks and a second
 kernel."""
