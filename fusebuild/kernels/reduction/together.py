@@ -1,10 +1,10 @@
 """Blocks that share a reduction and run together: a cluster, whose first block combines what all have.
 
 That takes less time than a second kernel. (H100, 2026-11-27: argmax of 19 x 31232 4.8 -> 3.9 us, logsumexp of 15 x
-20000 5.2 -> 3.7, column_sum of 3584 x 448 5.4 -> 4.9.) A cluster has few multiprocessors, so it is good where its blocks
-have all they share on their way at once or in a few turns, and where clusters are no more than run at a time. Whether
-they are is a formula of the sizes: the same kernel is launched with clusters, or without and followed by one that
-finishes.
+20000 5.2 -> 3.7, column_sum of 3584 x 448 5.4 -> 4.9.) A cluster has few multiprocessors, so it is good where its
+blocks have all they share on their way at once or in a few turns, and where clusters are no more than run at a time.
+Whether they are is a formula of the sizes: the same kernel is launched with clusters, or without and followed by one
+that finishes.
 """
 
 from __future__ import annotations
