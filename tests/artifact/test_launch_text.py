@@ -160,15 +160,14 @@ ALIGNED = "aligned(grad_y, 16), aligned(y, 16), aligned(grad_x, 16)"
 WANTED = "max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))"
 
 
-def _splits(turn: int) -> tuple[str, str]:
-    """The blocks that share a row, and those that run together, where a block has so many elements in a turn."""
-    together = f"(M <= 64)*(N > {2 * turn})*(N <= {16 * turn})"
-    apart = f"max(1, min((N > {3 * turn})*ceil_div(N, {turn}), {WANTED}))"
-    return f"8*{together} + {apart}*({together} == 0)", f"7*{together} + 1"
+def _apart(turn: int) -> str:
+    """The blocks that share a row and do not run together, where a block has so many elements in a turn."""
+    return f"max(1, min((N > {3 * turn})*ceil_div(N, {turn}), {WANTED}))"
 
 
-SPLITS, TOGETHER = _splits(8192)
-SCRATCH = f"max({{0}}*({SPLITS})*M, {{0}}*({_splits(1024)[0]})*M) bytes"
+IS_TOGETHER = "(M <= 64)*(N > 16384)*(N <= 131072)*(M*N <= 4194304)"
+TOGETHER, SPLITS = f"7*{IS_TOGETHER} + 1", f"8*{IS_TOGETHER} + {_apart(8192)}*({IS_TOGETHER} == 0)"
+SCRATCH = f"max({{0}}*{_apart(8192)}*M, {{0}}*{_apart(1024)}*M) bytes"
 FEW = "N*(3*(M*N <= 2048*gpu.multiprocessors) + 1)"
 SHARED = (
     "given x, place, log_sum, largest, there, "

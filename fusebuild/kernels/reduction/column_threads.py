@@ -9,7 +9,7 @@ from typing import TypeAlias
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.kernels.reduction.choices import OuterChoice
 from fusebuild.kernels.reduction.sharing import TURNS_ALONE, splits_of, turns_of
-from fusebuild.kernels.reduction.together import BLOCKS, CLUSTERS, cluster_where, either
+from fusebuild.kernels.reduction.together import BLOCKS, CLUSTERS, MOST_ELEMENTS, cluster_where, either
 
 LINE = 8
 """Vectors side by side that are whole lines of memory."""
@@ -62,14 +62,17 @@ class Spread:
         """This, or what leaves no second kernel to be run where several blocks share columns, and reads whole sectors
         where a block has little of each: clusters, each of which has ``widest`` threads side by side or fewer, so that
         they fill the GPU."""
-        narrow = min(widest, max(1, NARROW_LINE // own.vec))
-        wanted: Formula = ("max", narrow, ("floor_div", own.vectors, CLUSTERS))
-        beside: Formula = ("max", 1, ("min", own.vectors, power_of_two_below(wanted, widest)))
+        turn, narrow = choice.threads * choice.unroll, min(widest, max(1, NARROW_LINE // own.vec))
+        wider = (product([side // 2, ("ge", own.vectors, side * CLUSTERS)]) for side in _doubled(2 * narrow, widest))
+        beside = simplified(("max", 1, ("min", own.vectors, total([narrow, *wider]))))
         clusters: Formula = ("ceil_div", own.vectors, beside)
-        rows: Formula = ("floor_div", choice.threads * choice.unroll * BLOCKS * CLUSTER_TURNS, beside)
-        few = max(2, FEW_BESIDE // own.vec)
-        is_wanted: Formula = ("max", ("gt", self.splits, 1), ("lt", self.beside, ("min", few, own.vectors)))
-        is_good = product([is_wanted, ("le", own.rows, rows), ("le", clusters, CLUSTERS * choice.blocks)])
+        is_good = product([
+            ("gt", own.rows, turn // max(2, FEW_BESIDE // own.vec)),
+            ("le", product([own.rows, beside]), CLUSTER_TURNS * BLOCKS * turn),
+            ("gt", own.elements, TURNS_ALONE * turn * own.vec),
+            ("le", own.elements, MOST_ELEMENTS),
+            ("le", clusters, CLUSTERS * choice.blocks),
+        ])  # fmt: skip
         return Spread(
             blocks=either(is_good, clusters, self.blocks),
             beside=either(is_good, beside, self.beside),
@@ -125,15 +128,14 @@ def spread_few(choice: OuterChoice, own: Columns) -> Spread:
     return Spread(blocks=blocks, beside=beside, splits=("max", 1, ceil_div(own.rows, alone)))
 
 
-def power_of_two_below(number: Formula, most: int) -> Formula:
-    """The largest power of two up to ``number``, at least 1 and ``most`` at most."""
-    powers = (product([each, ("ge", number, each)]) for each in _powers_of_two(2, most))
-    return simplified(("max", 1, *powers)) if most > 1 else 1
-
-
 def _powers_of_two(first: int, last: int) -> list[int]:
     """Those from ``first`` to ``last``."""
     return [1 << shift for shift in range(first.bit_length() - 1, last.bit_length())]
+
+
+def _doubled(first: int, most: int) -> list[int]:
+    """``first``, twice that and so on, up to ``most``."""
+    return [first << shift for shift in range(max(0, (most // first).bit_length()))] if first <= most else []
 
 
 def _narrow(choice: OuterChoice, rows: Formula, turns: int = 1) -> Formula:

@@ -102,7 +102,7 @@ from fusebuild.kernels.reduction.tiles import (
     resident_tiles,
     rows_of_thread,
 )
-from fusebuild.kernels.reduction.together import BLOCKS, cluster_where, columns_gathered, either
+from fusebuild.kernels.reduction.together import BLOCKS, MOST_ELEMENTS, cluster_where, columns_gathered, either
 from fusebuild.target.table import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
@@ -372,8 +372,10 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     is_good: Formula = 0
     if can_cluster:
         is_long: Formula = ("gt", columns, TURNS_OF_BLOCK * turn)
-        is_good = product([("le", rows, MOST_CLUSTERS), is_long, ("le", columns, BLOCKS * TURNS_OF_CLUSTER * turn)])
-        splits = either(is_good, BLOCKS, splits)
+        is_short: Formula = ("le", columns, BLOCKS * TURNS_OF_CLUSTER * turn)
+        few: Formula = ("le", product([rows, columns]), MOST_ELEMENTS)
+        is_good = product([("le", rows, MOST_CLUSTERS), is_long, is_short, few])
+    apart, splits = splits, either(is_good, BLOCKS, splits) if can_cluster else splits
     heuristics = InnerHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=splits != 1, in_pieces=in_pieces,
         can_cluster=can_cluster,
@@ -385,7 +387,7 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
         *_together(cluster_where(is_good), can_cluster),
     )
     kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors, splits, own)
-    return _variant(planner, width, choice, kernel, (grid, splits, 1), cluster=cluster_where(is_good))
+    return _variant(planner, width, choice, kernel, (grid, splits, 1), apart, cluster=cluster_where(is_good))
 
 
 def _outer(
@@ -414,7 +416,7 @@ def _outer(
     found = spreading(choice, columns)
     can_cluster = _may_cluster(planner) and spreading is not spread_folded and each == 1
     widest = min(CLUSTER_COLUMNS, columns_gathered(planner.task), choice.threads) // vec
-    widest = widest if can_cluster and found.splits != 1 else 0
+    widest, apart = widest if can_cluster and found.splits != 1 else 0, found.splits
     if widest:
         found = found.or_clusters(choice, columns, widest)
     heuristics = OuterHeuristics(
@@ -427,7 +429,7 @@ def _outer(
     )
     kernel = _kernel(planner, width, choice, "reduction_outer", heuristics, vectors, found.splits, own)
     grid = (simplified(found.blocks), found.splits, 1)
-    return _variant(planner, width, choice, kernel, grid, each, found.cluster)
+    return _variant(planner, width, choice, kernel, grid, apart, each, found.cluster)
 
 
 def _may_cluster(planner: Planner) -> bool:
@@ -520,12 +522,13 @@ def _variant(
     choice: InnerChoice,
     kernel: KernelSpec,
     grid: tuple[Formula, Formula, Formula],
+    apart: Formula,
     each: Formula = 1,
     cluster: Formula = 1,
 ) -> VariantSpec:
     """The variant of ``kernel``, and of the one that combines its partial results, ``each`` of a result from a block,
-    where there may be several that are no ``cluster``. Threads step over what other blocks take: their last step must
-    not leave a 32-bit index."""
+    where there are several, which run ``apart`` and are no ``cluster``. Threads step over what other blocks take: their
+    last step must not leave a 32-bit index."""
     way, guard, _, index = width
     task, domain, heuristics = planner.task, planner.domain, kernel.heuristics
     assert isinstance(heuristics, InnerHeuristics | OuterHeuristics)
@@ -535,12 +538,13 @@ def _variant(
     variant = planner.variant(way, choice, dict.fromkeys(guard), kernel, grid[0], (choice.threads, 1, 1))
     if not heuristics.is_split:
         return variant
-    (launch,), reduced, partials = variant.launches, folded(task, reductions(task)), product([each, grid[1]])
+    (launch,), reduced, partials = variant.launches, folded(task, reductions(task)), product([each, apart])
     group = FinishGroup(reductions=reductions(task), kept=domain.kept, is_last=True)
     finisher = Finisher.of(planner, reduced=reduced, index="int64_t", splits=partials)
     narrowest = _results_beside(domain.points(domain.kept), partials, finisher.ahead(group))
+    are_left = product([("gt", partials, 1), *((("eq", cluster, 1),) if cluster != 1 else ())])
     is_always_split = isinstance(heuristics, OuterHeuristics) and heuristics.always_split
-    finish = finisher.launch_at_call(group, narrowest, needed=1 if is_always_split else ("gt", partials, cluster))
+    finish = finisher.launch_at_call(group, narrowest, needed=1 if is_always_split else are_left)
     return replace(
         variant,
         launches=(replace(launch, grid=grid, cluster=cluster), finish),

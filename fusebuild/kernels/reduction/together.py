@@ -16,6 +16,8 @@ from fusebuild.ops.table import op_of
 
 BLOCKS = 8
 """Blocks of a cluster: reduction_inner's and reduction_outer's kCluster."""
+MOST_ELEMENTS = 2**22
+"""Elements of all clusters together, at most: to read more takes so long that a second kernel is no matter."""
 CLUSTERS = 16
 """Clusters of one block a multiprocessor that run at a time on a GPU, about."""
 GATHERED_BYTES = 16 * 1024

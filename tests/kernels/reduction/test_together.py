@@ -37,7 +37,16 @@ def clusters(task: Task, rows: int, columns: int, target: str = "sm_90") -> list
 
 @pytest.mark.parametrize(
     ("rows", "columns", "cluster"),
-    [(1, 16384, 1), (1, 16385, 8), (19, 31232, 8), (64, 131072, 8), (65, 31232, 1), (1, 131073, 1)],
+    [
+        (1, 16384, 1),
+        (1, 16385, 8),
+        (19, 31232, 8),
+        (64, 65536, 8),
+        (32, 131072, 8),
+        (64, 65537, 1),
+        (65, 31232, 1),
+        (1, 131073, 1),
+    ],
 )
 def test_few_long_rows_have_a_cluster_each(rows: int, columns: int, cluster: int) -> None:
     assert clusters(ROWS, rows, columns)[0][0] == cluster

@@ -1,38 +1,40 @@
 // batches_inner.yaml, segment 0: reduction, variant shifted_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 14: 8, 21: 9, 25: 14, 26: 15, 30: 23, 34: 32}
-// schedule: threads=128 unroll=8 is_split=True in_pieces=False
+// schedule: threads=128 unroll=8 is_split=True in_pieces=False can_cluster=True
 // launch: segment 0, shifted_vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N*(3*(M*N <=
 //   2048*gpu.multiprocessors) + 1) > 24), 4*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64), 8*(N*(3*(M*N <=
 //   2048*gpu.multiprocessors) + 1) > 128*((M >= 16384) + 1)), 16*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512*((M
 //   >= 16384) + 1)), 32*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 1024*((M >= 16384) + 1)), 64*(N*(3*(M*N <=
 //   2048*gpu.multiprocessors) + 1) > 2048), 128*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 4096)), 128), argument
-//   20, 1; block 128, 1, 1; given x, place, log_sum, largest, least, first, there, beside, slot 0 of max(4*max(1,
-//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   21, 1; block 128, 1, 1; clusters of 7*(M <= 64)*(N > 16384)*(N <= 131072)*(M*N <= 4194304) + 1; overlaps what is
+//   before; given x, place, log_sum, largest, least, first, there, beside, slot 0 of max(4*max(1, min((N >
+//   24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1,
+//   min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M)
+//   bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 3 of max(8*max(1,
 //   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 3 of max(8*max(1, min((N > 24576)*ceil_div(N, 8192),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 8*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 4 of max(4*max(1,
-//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 5 of max(8*max(1, min((N > 24576)*ceil_div(N, 8192),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 8*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 6 of max(4*max(1,
-//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 7 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   8*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 4 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N*(3*(M*N <=
-//   2048*gpu.multiprocessors) + 1) > 24) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64) + (N*(3*(M*N <=
-//   2048*gpu.multiprocessors) + 1) > 128*((M >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512*((M
-//   >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 1024*((M >= 16384) + 1)) + (N*(3*(M*N <=
-//   2048*gpu.multiprocessors) + 1) > 2048) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 4096), max(1, min((N >
-//   24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))); if aligned(x,
-//   16), N >= 4, N < 1073741824
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 5 of max(8*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   8*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 6 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 7 of max(4*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, M, N, (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 24) + (N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 64) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 128*((M >= 16384) + 1)) +
+//   (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512*((M >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) +
+//   1) > 1024*((M >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 2048) + (N*(3*(M*N <=
+//   2048*gpu.multiprocessors) + 1) > 4096), 7*(M <= 64)*(N > 16384)*(N <= 131072)*(M*N <= 4194304) + 1, 8*(M <= 64)*(N
+//   > 16384)*(N <= 131072)*(M*N <= 4194304) + max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*((M <= 64)*(N > 16384)*(N <= 131072)*(M*N <= 4194304) == 0); if
+//   aligned(x, 16), N >= 4, N < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -95,9 +97,9 @@ constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 constexpr int kLong = 128 * kVec;  // elements of a row from which on most of its vectors have nothing beside it
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_1802b15b5a88f62b(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
-    const int32_t* __restrict__ T1,  // place: int32[M]
+reduction_inner_f041d69856cdb5cb(
+    const __nv_bfloat16* T0,  // x: bfloat16[M, N]
+    const int32_t* T1,  // place: int32[M]
     float* __restrict__ T14,  // log_sum: float[M]
     int64_t* __restrict__ T21,  // largest: int64[M]
     float* __restrict__ T25,  // least: float[M]
@@ -115,8 +117,10 @@ reduction_inner_1802b15b5a88f62b(
     int64_t n0,  // M
     int64_t n1,  // N
     int64_t row_shift,  // of the threads that share a row
+    int64_t cluster,  // blocks that share a reduction and run together
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const int64_t rows = n0;
   const Index columns = n1;
   const int width = 1 << row_shift;  // threads that share a row
@@ -279,18 +283,38 @@ reduction_inner_1802b15b5a88f62b(
   fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::ExpSum<float>>(a9),
       fb::accumulator<lambdas::builtin_argmax_float>(a20), fb::accumulator<lambdas::earlier>(a25),
       fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a34));
-  if (splits > 1) {  // reduction_finish combines what they leave in order
-    if (!active || lane != 0) return;
-    P9[split * n0 + row] = a9.v0;
-    P10[split * n0 + row] = a9.v1;
-    P20[split * n0 + row] = a20.v0;
-    P21[split * n0 + row] = a20.v1;
-    P25[split * n0 + row] = a25.v0;
-    P26[split * n0 + row] = a25.v1;
-    P30[split * n0 + row] = a30;
-    P34[split * n0 + row] = a34;
+  if (cluster == 1) {  // first: what most calls run through lies together
+    if (splits > 1) {  // reduction_finish combines what they leave in order
+      if (!active || lane != 0) return;
+      P9[split * n0 + row] = a9.v0;
+      P10[split * n0 + row] = a9.v1;
+      P20[split * n0 + row] = a20.v0;
+      P21[split * n0 + row] = a20.v1;
+      P25[split * n0 + row] = a25.v0;
+      P26[split * n0 + row] = a25.v1;
+      P30[split * n0 + row] = a30;
+      P34[split * n0 + row] = a34;
+      return;
+    }
+    const float t9 = a9.v0;  // log_sum_max, batches_inner.yaml:25
+    const float t10 = a9.v1;  // log_sum_sum, batches_inner.yaml:25
+    const int64_t t21 = a20.v1;  // largest, batches_inner.yaml:26
+    const float t25 = a25.v0;  // least, batches_inner.yaml:27
+    const int64_t t26 = a25.v1;  // first, batches_inner.yaml:27
+    const float t30 = a30;  // there, batches_inner.yaml:29
+    const float t34 = a34;  // beside, batches_inner.yaml:30
+    const bool t11 = fb::isinf(t9);  // batches_inner.yaml:25
+    const float t12 = fb::where(t11, 0.0f, t9);  // batches_inner.yaml:25
+    const float t13 = fb::log(t10);  // batches_inner.yaml:25
+    const float t14 = t13 + t12;  // log_sum, batches_inner.yaml:25
+    fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T14, t14), fb::row_result(T21, t21),
+        fb::row_result(T25, t25), fb::row_result(T26, t26), fb::row_result(T30, t30), fb::row_result(T34, t34));
     return;
   }
+  if (
+      !fb::reduce_in_first_block<kThreads, 1>(0, lane, 1, fb::accumulator<fb::ExpSum<float>>(a9),
+      fb::accumulator<lambdas::builtin_argmax_float>(a20), fb::accumulator<lambdas::earlier>(a25),
+      fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a34))) return;
   const float t9 = a9.v0;  // log_sum_max, batches_inner.yaml:25
   const float t10 = a9.v1;  // log_sum_sum, batches_inner.yaml:25
   const int64_t t21 = a20.v1;  // largest, batches_inner.yaml:26
@@ -306,4 +330,4 @@ reduction_inner_1802b15b5a88f62b(
       fb::row_result(T25, t25), fb::row_result(T26, t26), fb::row_result(T30, t30), fb::row_result(T34, t34));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_1802b15b5a88f62b)
+FUSEBUILD_ENTRY(reduction_inner_f041d69856cdb5cb)

@@ -1,27 +1,32 @@
 // batches_outer.yaml, segment 0: reduction, variant vec2_int32
 // segment fids to original fids: {0: 0, 1: 1, 5: 2, 6: 3, 12: 4, 19: 5, 23: 6, 26: 7}
-// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False
-// launch: segment 0, vec2_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(N, 2), min(256, max(max(1, min(32, 1024 //
-//   max(1, M))), 32*max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
-//   384)*max(1, min(32, 3072 // max(1, M))))), ceil_div(ceil_div(N, 2), 4*gpu.multiprocessors)))), argument 22, 1;
-//   block 256, 1, 1; given x, d, top, total, log_sum, largest, smallest, mean, slot 0 of max(4*max(1, ceil_div(M,
-//   8192))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))),
-//   (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N,
-//   2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
+// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False widest=12
+// launch: segment 0, vec2_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(N, 2), max(1, min(ceil_div(N, 2), 8)))*(M >
+//   512)*(M*max(1, min(ceil_div(N, 2), 8)) <= 24576)*(M*N > 6144)*(M*N <= 4194304)*(ceil_div(ceil_div(N, 2), max(1,
+//   min(ceil_div(N, 2), 8))) <= 64) + ceil_div(ceil_div(N, 2), min(256, max(max(1, min(32, 1024 // max(1, M))),
+//   32*max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1,
+//   min(32, 3072 // max(1, M))))), ceil_div(ceil_div(N, 2), 4*gpu.multiprocessors))))*((M > 512)*(M*max(1,
+//   min(ceil_div(N, 2), 8)) <= 24576)*(M*N > 6144)*(M*N <= 4194304)*(ceil_div(ceil_div(N, 2), max(1, min(ceil_div(N,
+//   2), 8))) <= 64) == 0), argument 23, 1; block 256, 1, 1; clusters of 7*(M > 512)*(M*max(1, min(ceil_div(N, 2), 8))
+//   <= 24576)*(M*N > 6144)*(M*N <= 4194304)*(ceil_div(ceil_div(N, 2), max(1, min(ceil_div(N, 2), 8))) <= 64) + 1;
+//   overlaps what is before; given x, d, top, total, log_sum, largest, smallest, mean, slot 0 of max(4*max(1,
+//   ceil_div(M, 8192))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 //
+//   max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2),
+//   32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M >
+//   8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N,
+//   256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
+//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, slot 1 of max(4*max(1, ceil_div(M, 8192))*N, 4*max(1,
+//   min(max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1,
+//   min(32, 3072 // max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1,
+//   ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
 //   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 8192, N >
 //   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
 //   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
-//   4*gpu.multiprocessors))))*N) bytes, slot 1 of max(4*max(1, ceil_div(M, 8192))*N, 4*max(1, min(max(M > 1024,
+//   4*gpu.multiprocessors))))*N) bytes, slot 2 of max(8*max(1, ceil_div(M, 8192))*N, 8*max(1, min(max(M > 1024,
 //   ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 //
 //   max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2),
 //   32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
-//   M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
-//   slot 2 of max(8*max(1, ceil_div(M, 8192))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) >
-//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
-//   > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
 //   4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
@@ -67,15 +72,22 @@
 //   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
 //   M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
-//   M, M, N, ceil_div(ceil_div(N, 2), max(1, ceil_div(ceil_div(N, 2), min(256, max(max(1, min(32, 1024 // max(1, M))),
-//   32*max(M > 1024, ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1,
-//   min(32, 3072 // max(1, M))))), ceil_div(ceil_div(N, 2), 4*gpu.multiprocessors)))))), max(1, min(max(M > 1024,
-//   ceil_div(N, 2) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 //
-//   max(1, M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2),
-//   32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors)))); if M*N < 2146435072, (N % 2) == 0, aligned(x, 4), aligned(d, 16), aligned(top, 8),
-//   aligned(total, 8), aligned(log_sum, 16), aligned(largest, 16), aligned(smallest, 16), aligned(mean, 8), M <
-//   1073741824
+//   M, M, N, max(1, min(ceil_div(N, 2), 8))*(M > 512)*(M*max(1, min(ceil_div(N, 2), 8)) <= 24576)*(M*N > 6144)*(M*N <=
+//   4194304)*(ceil_div(ceil_div(N, 2), max(1, min(ceil_div(N, 2), 8))) <= 64) + ceil_div(ceil_div(N, 2), max(1,
+//   ceil_div(ceil_div(N, 2), min(256, max(max(1, min(32, 1024 // max(1, M))), 32*max(M > 1024, ceil_div(N, 2) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M))))),
+//   ceil_div(ceil_div(N, 2), 4*gpu.multiprocessors))))))*((M > 512)*(M*max(1, min(ceil_div(N, 2), 8)) <= 24576)*(M*N >
+//   6144)*(M*N <= 4194304)*(ceil_div(ceil_div(N, 2), max(1, min(ceil_div(N, 2), 8))) <= 64) == 0), 7*(M >
+//   512)*(M*max(1, min(ceil_div(N, 2), 8)) <= 24576)*(M*N > 6144)*(M*N <= 4194304)*(ceil_div(ceil_div(N, 2), max(1,
+//   min(ceil_div(N, 2), 8))) <= 64) + 1, 8*(M > 512)*(M*max(1, min(ceil_div(N, 2), 8)) <= 24576)*(M*N > 6144)*(M*N <=
+//   4194304)*(ceil_div(ceil_div(N, 2), max(1, min(ceil_div(N, 2), 8))) <= 64) + max(1, min(max(M > 1024, ceil_div(N, 2)
+//   > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1,
+//   M)))))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
+//   4*gpu.multiprocessors))))*((M > 512)*(M*max(1, min(ceil_div(N, 2), 8)) <= 24576)*(M*N > 6144)*(M*N <=
+//   4194304)*(ceil_div(ceil_div(N, 2), max(1, min(ceil_div(N, 2), 8))) <= 64) == 0); if M*N < 2146435072, (N % 2) == 0,
+//   aligned(x, 4), aligned(d, 16), aligned(top, 8), aligned(total, 8), aligned(log_sum, 16), aligned(largest, 16),
+//   aligned(smallest, 16), aligned(mean, 8), M < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -136,11 +148,12 @@ constexpr int kThreads = 256;
 constexpr int kVec = 2;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kTogether = 4;  // of them that are loaded or left out without a branch
+constexpr int kWidest = 12;  // threads side by side where the blocks that share columns run together
 
 FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_12ba60b9a69e3e69(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
-    const double* __restrict__ T1,  // d: double[M, N]
+reduction_outer_23f421fd20058062(
+    const __nv_bfloat16* T0,  // x: bfloat16[M, N]
+    const double* T1,  // d: double[M, N]
     float* __restrict__ T5,  // top: float[N]
     float* __restrict__ T6,  // total: float[N]
     double* __restrict__ T12,  // log_sum: double[N]
@@ -160,8 +173,10 @@ reduction_outer_12ba60b9a69e3e69(
     int64_t n0,  // M
     int64_t n1,  // N
     int64_t block_width,  // threads side by side
+    int64_t cluster,  // blocks that share a reduction and run together
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index columns = n1;
   const Index depth = n0;
   const Index vectors = columns / kVec;
@@ -233,23 +248,64 @@ reduction_outer_12ba60b9a69e3e69(
   fb::reduce_columns_of<kThreads>(x, y, width, height, fb::accumulator<fb::ExpSum<float>>(a5),
       fb::accumulator<fb::ExpSum<double>>(a7), fb::accumulator<lambdas::builtin_argmax_float>(a18),
       fb::accumulator<lambdas::builtin_argmin_double>(a21), fb::accumulator<fb::Sum>(a25));
-  if (y != 0 || !has_columns) return;
-  if (splits > 1) {  // reduction_finish combines what they leave in order
+  if (cluster == 1) {  // first: what most calls run through lies together
+    if (y != 0 || !has_columns) return;
+    if (splits > 1) {  // reduction_finish combines what they leave in order
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const int64_t place = int64_t(split) * all * kVec + vector * kVec + k;
+        P5[place] = a5[k].v0;
+        P6[place] = a5[k].v1;
+        P7[place] = a7[k].v0;
+        P8[place] = a7[k].v1;
+        P18[place] = a18[k].v0;
+        P19[place] = a18[k].v1;
+        P21[place] = a21[k].v0;
+        P22[place] = a21[k].v1;
+        P25[place] = a25[k];
+      }
+      return;
+    }
+    fb::Vec<float, kVec> o5;
+    fb::Vec<float, kVec> o6;
+    fb::Vec<double, kVec> o12;
+    fb::Vec<int64_t, kVec> o19;
+    fb::Vec<int64_t, kVec> o23;
+    fb::Vec<float, kVec> o26;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const int64_t place = int64_t(split) * all * kVec + vector * kVec + k;
-      P5[place] = a5[k].v0;
-      P6[place] = a5[k].v1;
-      P7[place] = a7[k].v0;
-      P8[place] = a7[k].v1;
-      P18[place] = a18[k].v0;
-      P19[place] = a18[k].v1;
-      P21[place] = a21[k].v0;
-      P22[place] = a21[k].v1;
-      P25[place] = a25[k];
+      const float t5 = a5[k].v0;  // top, batches_outer.yaml:7
+      const float t6 = a5[k].v1;  // total, batches_outer.yaml:7
+      const double t7 = a7[k].v0;  // log_sum_max, batches_outer.yaml:8
+      const double t8 = a7[k].v1;  // log_sum_sum, batches_outer.yaml:8
+      const int64_t t19 = a18[k].v1;  // largest, batches_outer.yaml:9
+      const int64_t t22 = a21[k].v1;  // smallest_reduced, batches_outer.yaml:10
+      const float t25 = a25[k];  // mean_sum, batches_outer.yaml:11
+      const bool t9 = fb::isinf(t7);  // batches_outer.yaml:8
+      const double t10 = fb::where(t9, 0.0, t7);  // batches_outer.yaml:8
+      const double t11 = fb::log(t8);  // batches_outer.yaml:8
+      const double t12 = t11 + t10;  // log_sum, batches_outer.yaml:8
+      const float t26 = t25 / fb::cast<float>(s24);  // mean, batches_outer.yaml:11
+      o5[k] = t5;
+      o6[k] = t6;
+      o12[k] = t12;
+      o19[k] = t19;
+      o23[k] = t22;
+      o26[k] = t26;
     }
+    fb::store(T5 + inner, o5);
+    fb::store(T6 + inner, o6);
+    fb::store(T12 + inner, o12);
+    fb::store(T19 + inner, o19);
+    fb::store(T23 + inner, o23);
+    fb::store(T26 + inner, o26);
     return;
   }
+  if (
+      !fb::reduce_in_first_block<kThreads, kWidest>(x, y, width, fb::accumulator<fb::ExpSum<float>>(a5),
+      fb::accumulator<fb::ExpSum<double>>(a7), fb::accumulator<lambdas::builtin_argmax_float>(a18),
+      fb::accumulator<lambdas::builtin_argmin_double>(a21), fb::accumulator<fb::Sum>(a25))) return;
+  if (y != 0 || !has_columns) return;
   fb::Vec<float, kVec> o5;
   fb::Vec<float, kVec> o6;
   fb::Vec<double, kVec> o12;
@@ -285,4 +341,4 @@ reduction_outer_12ba60b9a69e3e69(
   fb::store(T26 + inner, o26);
 }
 
-FUSEBUILD_ENTRY(reduction_outer_12ba60b9a69e3e69)
+FUSEBUILD_ENTRY(reduction_outer_23f421fd20058062)

@@ -1,10 +1,10 @@
 // column_sum.yaml, segment 0: reduction, variant folded_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1}
-// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False
-// launch: segment 0, folded_vec8_int32 1 of 2 on sm_90: grid 1, argument 7, 1; block 256, 1, 1; given x, y, slot 0 of
-//   max(4*max(1, ceil_div(M, 8192))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1,
-//   min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1,
-//   ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
+// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False widest=0
+// launch: segment 0, folded_vec8_int32 1 of 2 on sm_90: grid 1, argument 7, 1; block 256, 1, 1; overlaps what is
+//   before; given x, y, slot 0 of max(4*max(1, ceil_div(M, 8192))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 8) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
+//   > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
 //   4*gpu.multiprocessors))))*N, 4*max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors)
 //   // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 8192, N >
@@ -22,8 +22,8 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kTogether = 4;  // of them that are loaded or left out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_24725aad6fd67001(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+reduction_outer_8134195c9aceb5f2(
+    const __nv_bfloat16* T0,  // x: bfloat16[M, N]
     float* __restrict__ T1,  // y: float[N]
     float* __restrict__ P1,  // partial results of y
     int64_t n0,  // M
@@ -31,6 +31,7 @@ reduction_outer_24725aad6fd67001(
     int64_t block_width,  // threads side by side
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index columns = n1;
   const Index depth = n0;
   const Index vectors = columns;  // of kVec rows, which lie in memory as one
@@ -127,4 +128,4 @@ reduction_outer_24725aad6fd67001(
   T1[column] = t1;
 }
 
-FUSEBUILD_ENTRY(reduction_outer_24725aad6fd67001)
+FUSEBUILD_ENTRY(reduction_outer_8134195c9aceb5f2)

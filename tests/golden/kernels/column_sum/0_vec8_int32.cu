@@ -1,25 +1,47 @@
 // column_sum.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1}
-// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False
-// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(N, 8), min(256, max(max(1, min(32, 1024 //
-//   max(1, M))), 32*max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <=
-//   384)*max(1, min(32, 3072 // max(1, M))))), ceil_div(ceil_div(N, 8), 4*gpu.multiprocessors)))), argument 7, 1; block
-//   256, 1, 1; given x, y, slot 0 of max(4*max(1, ceil_div(M, 8192))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 8) >
-//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
-//   > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
+// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False widest=8
+// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(N, 8), max(1, min(ceil_div(N, 8),
+//   2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8) >= 128) + 2)))*(M > 512)*(M*max(1, min(ceil_div(N, 8), 2*(ceil_div(N,
+//   8) >= 64) + 4*(ceil_div(N, 8) >= 128) + 2)) <= 24576)*(M*N > 24576)*(M*N <= 4194304)*(ceil_div(ceil_div(N, 8),
+//   max(1, min(ceil_div(N, 8), 2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8) >= 128) + 2))) <= 64) +
+//   ceil_div(ceil_div(N, 8), min(256, max(max(1, min(32, 1024 // max(1, M))), 32*max(M > 1024, ceil_div(N, 8) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M))))),
+//   ceil_div(ceil_div(N, 8), 4*gpu.multiprocessors))))*((M > 512)*(M*max(1, min(ceil_div(N, 8), 2*(ceil_div(N, 8) >=
+//   64) + 4*(ceil_div(N, 8) >= 128) + 2)) <= 24576)*(M*N > 24576)*(M*N <= 4194304)*(ceil_div(ceil_div(N, 8), max(1,
+//   min(ceil_div(N, 8), 2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8) >= 128) + 2))) <= 64) == 0), argument 8, 1; block
+//   256, 1, 1; clusters of 7*(M > 512)*(M*max(1, min(ceil_div(N, 8), 2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8) >=
+//   128) + 2)) <= 24576)*(M*N > 24576)*(M*N <= 4194304)*(ceil_div(ceil_div(N, 8), max(1, min(ceil_div(N, 8),
+//   2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8) >= 128) + 2))) <= 64) + 1; overlaps what is before; given x, y, slot 0
+//   of max(4*max(1, ceil_div(M, 8192))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1,
+//   min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1,
+//   ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
 //   4*gpu.multiprocessors))))*N, 4*max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors)
 //   // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 8192, N >
 //   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N,
 //   4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
-//   4*gpu.multiprocessors))))*N) bytes, M, N, ceil_div(ceil_div(N, 8), max(1, ceil_div(ceil_div(N, 8), min(256,
+//   4*gpu.multiprocessors))))*N) bytes, M, N, max(1, min(ceil_div(N, 8), 2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8)
+//   >= 128) + 2))*(M > 512)*(M*max(1, min(ceil_div(N, 8), 2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8) >= 128) + 2)) <=
+//   24576)*(M*N > 24576)*(M*N <= 4194304)*(ceil_div(ceil_div(N, 8), max(1, min(ceil_div(N, 8), 2*(ceil_div(N, 8) >= 64)
+//   + 4*(ceil_div(N, 8) >= 128) + 2))) <= 64) + ceil_div(ceil_div(N, 8), max(1, ceil_div(ceil_div(N, 8), min(256,
 //   max(max(1, min(32, 1024 // max(1, M))), 32*max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32,
 //   1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M))))), ceil_div(ceil_div(N, 8),
-//   4*gpu.multiprocessors)))))), max(1, min(max(M > 1024, ceil_div(N, 8) > 4*gpu.multiprocessors*max(max(1, min(32,
-//   1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8),
-//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors)))); if M*N < 2146435072,
-//   (N % 8) == 0, aligned(x, 16), aligned(y, 16), M < 1073741824
+//   4*gpu.multiprocessors))))))*((M > 512)*(M*max(1, min(ceil_div(N, 8), 2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8)
+//   >= 128) + 2)) <= 24576)*(M*N > 24576)*(M*N <= 4194304)*(ceil_div(ceil_div(N, 8), max(1, min(ceil_div(N, 8),
+//   2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8) >= 128) + 2))) <= 64) == 0), 7*(M > 512)*(M*max(1, min(ceil_div(N, 8),
+//   2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8) >= 128) + 2)) <= 24576)*(M*N > 24576)*(M*N <=
+//   4194304)*(ceil_div(ceil_div(N, 8), max(1, min(ceil_div(N, 8), 2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8) >= 128)
+//   + 2))) <= 64) + 1, 8*(M > 512)*(M*max(1, min(ceil_div(N, 8), 2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8) >= 128) +
+//   2)) <= 24576)*(M*N > 24576)*(M*N <= 4194304)*(ceil_div(ceil_div(N, 8), max(1, min(ceil_div(N, 8), 2*(ceil_div(N, 8)
+//   >= 64) + 4*(ceil_div(N, 8) >= 128) + 2))) <= 64) + max(1, min(max(M > 1024, ceil_div(N, 8) >
+//   4*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, M))), (M <= 384)*max(1, min(32, 3072 // max(1, M)))))*(M*N
+//   > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
+//   4*gpu.multiprocessors))))*((M > 512)*(M*max(1, min(ceil_div(N, 8), 2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8) >=
+//   128) + 2)) <= 24576)*(M*N > 24576)*(M*N <= 4194304)*(ceil_div(ceil_div(N, 8), max(1, min(ceil_div(N, 8),
+//   2*(ceil_div(N, 8) >= 64) + 4*(ceil_div(N, 8) >= 128) + 2))) <= 64) == 0); if M*N < 2146435072, (N % 8) == 0,
+//   aligned(x, 16), aligned(y, 16), M < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -27,17 +49,20 @@ constexpr int kThreads = 256;
 constexpr int kVec = 8;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kTogether = 4;  // of them that are loaded or left out without a branch
+constexpr int kWidest = 8;  // threads side by side where the blocks that share columns run together
 
 FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_f437905b5071615f(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+reduction_outer_b5cae0d4940d1a8f(
+    const __nv_bfloat16* T0,  // x: bfloat16[M, N]
     float* __restrict__ T1,  // y: float[N]
     float* __restrict__ P1,  // partial results of y
     int64_t n0,  // M
     int64_t n1,  // N
     int64_t block_width,  // threads side by side
+    int64_t cluster,  // blocks that share a reduction and run together
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index columns = n1;
   const Index depth = n0;
   const Index vectors = columns / kVec;
@@ -82,15 +107,27 @@ reduction_outer_f437905b5071615f(
     }
   }
   fb::reduce_columns_of<kThreads>(x, y, width, height, fb::accumulator<fb::Sum>(a1));
-  if (y != 0 || !has_columns) return;
-  if (splits > 1) {  // reduction_finish combines what they leave in order
+  if (cluster == 1) {  // first: what most calls run through lies together
+    if (y != 0 || !has_columns) return;
+    if (splits > 1) {  // reduction_finish combines what they leave in order
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const int64_t place = int64_t(split) * all * kVec + vector * kVec + k;
+        P1[place] = a1[k];
+      }
+      return;
+    }
+    fb::Vec<float, kVec> o1;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const int64_t place = int64_t(split) * all * kVec + vector * kVec + k;
-      P1[place] = a1[k];
+      const float t1 = a1[k];  // y, column_sum.yaml:6
+      o1[k] = t1;
     }
+    fb::store(T1 + inner, o1);
     return;
   }
+  if (!fb::reduce_in_first_block<kThreads, kWidest>(x, y, width, fb::accumulator<fb::Sum>(a1))) return;
+  if (y != 0 || !has_columns) return;
   fb::Vec<float, kVec> o1;
   FUSEBUILD_UNROLL
   for (int k = 0; k < kVec; ++k) {
@@ -100,4 +137,4 @@ reduction_outer_f437905b5071615f(
   fb::store(T1 + inner, o1);
 }
 
-FUSEBUILD_ENTRY(reduction_outer_f437905b5071615f)
+FUSEBUILD_ENTRY(reduction_outer_b5cae0d4940d1a8f)

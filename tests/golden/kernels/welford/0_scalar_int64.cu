@@ -1,27 +1,30 @@
 // welford.yaml, segment 0: reduction, variant tiled_int64
 // segment fids to original fids: {0: 0, 3: 6, 6: 9}
 // schedule: threads=128 unroll=8 is_split=True in_pieces=False tile.elements=8192 tile.rows=1024 tile.batch=4
-//   tile.narrow=7 tile.least=1
+//   tile.narrow=7 tile.least=1 can_cluster=True
 // launch: segment 0, tiled_int64 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 16*(3*(M >= 16384) + 1)), 4*(N >
 //   32*(3*(M >= 16384) + 1)), 8*(N > 64*(3*(M >= 16384) + 1)), 16*(N > 128*(3*(M >= 16384) + 1))), 128*argument 10), 1,
-//   1; block 128, 1, 1; given x, mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   1; block 128, 1, 1; clusters of 7*(M <= 64)*(N > 2048)*(N <= 16384)*(M*N <= 4194304) + 1; overlaps what is before;
+//   given x, mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1,
+//   M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
 //   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
 //   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 16*(3*(M >=
-//   16384) + 1)) + (N > 32*(3*(M >= 16384) + 1)) + (N > 64*(3*(M >= 16384) + 1)) + (N > 128*(3*(M >= 16384) + 1)),
-//   max(1, min(max(1, min(4*(N <= 7) + 4, 64 // max(1, N))), ceil_div(M, 1536*gpu.multiprocessors*max(1, ceil_div(M,
-//   1536*gpu.multiprocessors*max(1, min(4*(N <= 7) + 4, 64 // max(1, N)))))))), max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))); if 1 <= N, N <= 256
+//   8*gpu.multiprocessors))))*M) bytes, M, N, (N > 16*(3*(M >= 16384) + 1)) + (N > 32*(3*(M >= 16384) + 1)) + (N >
+//   64*(3*(M >= 16384) + 1)) + (N > 128*(3*(M >= 16384) + 1)), max(1, min(max(1, min(4*(N <= 7) + 4, 64 // max(1, N))),
+//   ceil_div(M, 1536*gpu.multiprocessors*max(1, ceil_div(M, 1536*gpu.multiprocessors*max(1, min(4*(N <= 7) + 4, 64 //
+//   max(1, N)))))))), 7*(M <= 64)*(N > 2048)*(N <= 16384)*(M*N <= 4194304) + 1, 8*(M <= 64)*(N > 2048)*(N <=
+//   16384)*(M*N <= 4194304) + max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*((M <= 64)*(N > 2048)*(N <= 16384)*(M*N <= 4194304) == 0); if 1 <= N, N <= 256
 // launch: segment 0, scalar_int64 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N*(3*(M*N <= 2048*gpu.multiprocessors) +
 //   1) > 3), 4*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 8), 8*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) >
 //   16*((M >= 16384) + 1)), 16*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64*((M >= 16384) + 1)), 32*(N*(3*(M*N <=
 //   2048*gpu.multiprocessors) + 1) > 128*((M >= 16384) + 1)), 64*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 256),
-//   128*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512)), 128), argument 11, 1; block 128, 1, 1; given x, mean,
-//   var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   128*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512)), 128), argument 12, 1; block 128, 1, 1; clusters of 7*(M
+//   <= 64)*(N > 2048)*(N <= 16384)*(M*N <= 4194304) + 1; overlaps what is before; given x, mean, var, slot 0 of
+//   max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
 //   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
 //   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
@@ -32,8 +35,9 @@
 //   2048*gpu.multiprocessors) + 1) > 8) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 16*((M >= 16384) + 1)) +
 //   (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64*((M >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) +
 //   1) > 128*((M >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 256) + (N*(3*(M*N <=
-//   2048*gpu.multiprocessors) + 1) > 512), 0, max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) //
-//   max(1, M), 4*(M > 8*gpu.multiprocessors))))
+//   2048*gpu.multiprocessors) + 1) > 512), 0, 7*(M <= 64)*(N > 2048)*(N <= 16384)*(M*N <= 4194304) + 1, 8*(M <= 64)*(N
+//   > 2048)*(N <= 16384)*(M*N <= 4194304) + max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*((M <= 64)*(N > 2048)*(N <= 16384)*(M*N <= 4194304) == 0)
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
@@ -43,8 +47,8 @@ constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 constexpr int kNarrow = 7;  // elements of the longest row that is one batch of a thread
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_b15cda2533f9fa49(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+reduction_inner_274b518a16216980(
+    const __nv_bfloat16* T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
     float* __restrict__ P3,  // partial results of mean
@@ -54,8 +58,10 @@ reduction_inner_b15cda2533f9fa49(
     int64_t n1,  // N
     int64_t row_shift,  // of the threads that share a row
     int64_t tile_turns,  // rows of a tile that a thread takes one after another
+    int64_t cluster,  // blocks that share a reduction and run together
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const int64_t rows = n0;
   const Index columns = n1;
   if (columns == 1 && tile_turns > 0 && tile_turns <= kUnroll) {  // nothing to reduce: a thread has rows of its own
@@ -212,13 +218,22 @@ reduction_inner_b15cda2533f9fa49(
   }
   auto a3 = w3.state<fb::MeanAndSquares<float>::State>({0.0f, 0.0f, 0.0f});
   fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::MeanAndSquares<float>>(a3));
-  if (splits > 1) {  // reduction_finish combines what they leave in order
-    if (!active || lane != 0) return;
-    P3[split * n0 + row] = a3.v0;
-    P4[split * n0 + row] = a3.v1;
-    P5[split * n0 + row] = a3.v2;
+  if (cluster == 1) {  // first: what most calls run through lies together
+    if (splits > 1) {  // reduction_finish combines what they leave in order
+      if (!active || lane != 0) return;
+      P3[split * n0 + row] = a3.v0;
+      P4[split * n0 + row] = a3.v1;
+      P5[split * n0 + row] = a3.v2;
+      return;
+    }
+    const float t3 = a3.v0;  // mean, welford.yaml:17
+    const float t4 = a3.v1;  // m2, welford.yaml:17
+    const float t5 = a3.v2;  // n, welford.yaml:17
+    const float t6 = t4 / t5;  // var, welford.yaml:18
+    fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
     return;
   }
+  if (!fb::reduce_in_first_block<kThreads, 1>(0, lane, 1, fb::accumulator<fb::MeanAndSquares<float>>(a3))) return;
   const float t3 = a3.v0;  // mean, welford.yaml:17
   const float t4 = a3.v1;  // m2, welford.yaml:17
   const float t5 = a3.v2;  // n, welford.yaml:17
@@ -226,4 +241,4 @@ reduction_inner_b15cda2533f9fa49(
   fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_b15cda2533f9fa49)
+FUSEBUILD_ENTRY(reduction_inner_274b518a16216980)

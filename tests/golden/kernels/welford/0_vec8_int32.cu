@@ -1,13 +1,14 @@
 // welford.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 3: 6, 6: 9}
-// schedule: threads=128 unroll=8 is_split=True in_pieces=False
+// schedule: threads=128 unroll=8 is_split=True in_pieces=False can_cluster=True
 // launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1)
 //   > 24), 4*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 64), 8*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) >
 //   128*((M >= 16384) + 1)), 16*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512*((M >= 16384) + 1)), 32*(N*(3*(M*N
 //   <= 2048*gpu.multiprocessors) + 1) > 1024*((M >= 16384) + 1)), 64*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) >
-//   2048), 128*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 4096)), 128), argument 10, 1; block 128, 1, 1; given x,
-//   mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M
-//   > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
+//   2048), 128*(N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 4096)), 128), argument 11, 1; block 128, 1, 1; clusters
+//   of 7*(M <= 64)*(N > 16384)*(N <= 131072)*(M*N <= 4194304) + 1; overlaps what is before; given x, mean, var, slot 0
+//   of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
 //   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
 //   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
@@ -17,8 +18,10 @@
 //   2048*gpu.multiprocessors) + 1) > 64) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 128*((M >= 16384) + 1)) +
 //   (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 512*((M >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) +
 //   1) > 1024*((M >= 16384) + 1)) + (N*(3*(M*N <= 2048*gpu.multiprocessors) + 1) > 2048) + (N*(3*(M*N <=
-//   2048*gpu.multiprocessors) + 1) > 4096), max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) //
-//   max(1, M), 4*(M > 8*gpu.multiprocessors)))); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), N < 1073741824
+//   2048*gpu.multiprocessors) + 1) > 4096), 7*(M <= 64)*(N > 16384)*(N <= 131072)*(M*N <= 4194304) + 1, 8*(M <= 64)*(N
+//   > 16384)*(N <= 131072)*(M*N <= 4194304) + max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*((M <= 64)*(N > 16384)*(N <= 131072)*(M*N <= 4194304) == 0); if M*N <
+//   2146435072, (N % 8) == 0, aligned(x, 16), N < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -27,8 +30,8 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_7edb59866158fc40(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+reduction_inner_dc54dc4e8e0a810c(
+    const __nv_bfloat16* T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
     float* __restrict__ P3,  // partial results of mean
@@ -37,8 +40,10 @@ reduction_inner_7edb59866158fc40(
     int64_t n0,  // M
     int64_t n1,  // N
     int64_t row_shift,  // of the threads that share a row
+    int64_t cluster,  // blocks that share a reduction and run together
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const int64_t rows = n0;
   const Index columns = n1;
   const int width = 1 << row_shift;  // threads that share a row
@@ -76,13 +81,22 @@ reduction_inner_7edb59866158fc40(
   }
   auto a3 = w3.state<fb::MeanAndSquares<float>::State>({0.0f, 0.0f, 0.0f});
   fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::MeanAndSquares<float>>(a3));
-  if (splits > 1) {  // reduction_finish combines what they leave in order
-    if (!active || lane != 0) return;
-    P3[split * n0 + row] = a3.v0;
-    P4[split * n0 + row] = a3.v1;
-    P5[split * n0 + row] = a3.v2;
+  if (cluster == 1) {  // first: what most calls run through lies together
+    if (splits > 1) {  // reduction_finish combines what they leave in order
+      if (!active || lane != 0) return;
+      P3[split * n0 + row] = a3.v0;
+      P4[split * n0 + row] = a3.v1;
+      P5[split * n0 + row] = a3.v2;
+      return;
+    }
+    const float t3 = a3.v0;  // mean, welford.yaml:17
+    const float t4 = a3.v1;  // m2, welford.yaml:17
+    const float t5 = a3.v2;  // n, welford.yaml:17
+    const float t6 = t4 / t5;  // var, welford.yaml:18
+    fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
     return;
   }
+  if (!fb::reduce_in_first_block<kThreads, 1>(0, lane, 1, fb::accumulator<fb::MeanAndSquares<float>>(a3))) return;
   const float t3 = a3.v0;  // mean, welford.yaml:17
   const float t4 = a3.v1;  // m2, welford.yaml:17
   const float t5 = a3.v2;  // n, welford.yaml:17
@@ -90,4 +104,4 @@ reduction_inner_7edb59866158fc40(
   fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_7edb59866158fc40)
+FUSEBUILD_ENTRY(reduction_inner_dc54dc4e8e0a810c)
