@@ -581,7 +581,7 @@ def test_nvcc_reads_what_another_segment_wrote_after_the_wait_for_it(tmp_path):
     assert (vectors.count(""), vectors.count(".nc")) == (8, 6)
 
 
-@pytest.mark.parametrize("kernel", ["adaln_backward/0_registers1024_vec8_int32", "column_sum/0_vec8_int32"])
+@pytest.mark.parametrize("kernel", ["adaln_backward/0_registers1024_vec8_int32", "column_sum/0_folded_vec8_int32"])
 @pytest.mark.parametrize(("architecture", "count"), sampled([("sm_80", 0), ("sm_100", 1), ("sm_90", 1)], 2))
 def test_nvcc_lets_finishing_kernels_begin_early(tmp_path, kernel, architecture, count):
     source = GOLDEN / "kernels" / f"{kernel}.cu"
