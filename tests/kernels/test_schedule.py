@@ -265,7 +265,7 @@ class TestReduction:
         assert found[1].guard == (("le", 1, "N"), ("le", "N", 128))
         assert found[2].guard == (("aligned", 0, 16), ("ge", "N", 2), long)
         launch = found[0].launches[0]
-        assert launch.kernel.heuristics == InnerHeuristics(threads=128, unroll=8, is_split=True)
+        assert launch.kernel.heuristics == InnerHeuristics(threads=128, unroll=8, is_split=True, can_cluster=True)
         assert launch.block == (128, 1, 1)
 
     @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ class TestReduction:
         ]  # fmt: skip
         own = named(found, "vec8_int32")
         first, finish = own.launches
-        assert first.kernel.heuristics == OuterHeuristics(threads=256, unroll=4, is_split=True)
+        assert first.kernel.heuristics == OuterHeuristics(threads=256, unroll=4, is_split=True, widest=8)
         sizes = {"M": rows, "N": columns, MULTIPROCESSORS: 132}
         assert [evaluate(each, sizes) for each in first.grid] == [tiles, splits, 1]
         assert (evaluate(finish.grid[0], sizes) > 0) == (splits > 1 and columns > 0)
