@@ -21,6 +21,8 @@ from fusebuild.ir.fid import OriginalFid, SegmentFid
 from fusebuild.ir.formula import Formula, product, show
 
 _HEAD = re.compile(r"^FUSEBUILD_(?:CLUSTER_)?KERNEL\(([\w *]+), .*\)\n(\w+)\(\n", re.MULTILINE)
+_MOST_THREADS = "kMostThreads"
+"""What a kernel calls the threads of the largest blocks, whose launches say how many theirs have."""
 _ENTRY, _END = "\nFUSEBUILD_", ") {"
 _HEADER = "\n#include "
 """Before it stands the comment that a text begins with."""
@@ -57,17 +59,23 @@ class TextParameter:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelText:
     """The head of a kernel's text: the segment and the fids that it was rendered for, the threads of a block (None
-    where they are no product of numbers), the symbols whose sizes it knows, and the parameters."""
+    where they are no product of numbers) or, where blocks ``may_have_fewer``, of the largest, the symbols whose sizes
+    it knows, and the parameters."""
 
     segment: int
     fids: Mapping[int, int]
     threads: int | None
+    may_have_fewer: bool
     known: tuple[tuple[str, int], ...]
     parameters: tuple[TextParameter, ...]
 
     def is_of(self, segment: p.PlanSegment) -> bool:
         """Whether it was rendered for ``segment``, so that its comments are about it."""
         return segment.id == self.segment and segment.fid_map == self.fids
+
+    def takes(self, threads: int) -> bool:
+        """Whether its blocks may have so many ``threads``."""
+        return self.threads in (None, threads) or (self.may_have_fewer and threads < (self.threads or 0))
 
 
 def read(text: str, kernel: str) -> KernelText | None:
@@ -87,6 +95,7 @@ def read(text: str, kernel: str) -> KernelText | None:
         segment=int(segment[1]),
         fids={int(own): int(original) for own, original in _FID_PAIR.findall(fids[1])},
         threads=_product(head[1], text[begin : head.start()]),
+        may_have_fewer=head[1] == _MOST_THREADS,
         known=tuple((symbol, int(size)) for size, symbol in _KNOWN.findall(text)) if _SIZE_KNOWN in text else (),
         parameters=parameters,
     )
@@ -171,7 +180,7 @@ class _SegmentCheck:
             if ["eq", symbol, size] not in map(list, variant.guard):
                 yield f"variant {variant.name} has no guard for {symbol}={size}, which the kernel is made for"
         threads = launch.block[0] * launch.block[1] * launch.block[2]
-        if text.threads not in (None, threads):
+        if not text.takes(threads):
             yield f"a block of {threads} threads, where the kernel is made for {text.threads}"
         if len(text.parameters) != len(launch.args):
             yield f"{len(launch.args)} arguments, where the kernel takes {len(text.parameters)}"

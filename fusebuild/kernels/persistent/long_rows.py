@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from itertools import product as combinations
 from typing import ClassVar, Self
 
@@ -75,11 +74,6 @@ their way."""
 
 SAMPLED_RUNGS = (2048, 4096, 8192, 16384, 32768)
 """The same where inputs differ from sample to sample, which are several times a row."""
-
-LONG_SAMPLED_RUNGS, ROWS_OF_PLACE = (98304, 196608), 4
-"""The same of longer rows yet, which stay on chip where samples have so many that begin at each place of a vector. All
-others trail. (H100, adaln_forward of 2 x 640 x 91648: 199 us so, 250 where rows trail; of 12 x 16 x 150000 59 and 82;
-of 211 x 5 x 70901 294 and 191.)"""
 
 BLOCK_THREADS = (32, 64, 128, 256, 512)
 """Threads that may share what a block has of a row: of a warp alone, none waits at a barrier."""
@@ -154,9 +148,11 @@ class ResidentHeuristics:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledHeuristics(ResidentHeuristics):
     """Each walker has neighbouring rows, those that begin at the same place of a vector after each other; inputs
-    ``of_samples`` stay beside those of all rows until a row is of another sample."""
+    ``of_samples`` stay beside those of all rows until a row is of another sample. Where a launch says how many threads
+    a block has, the kernel may have blocks of ``most_threads``; else this is 0."""
 
     of_samples: tuple[int, ...]
+    most_threads: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +266,9 @@ class LongRowsWay(Way):
 
     walks: bool = True
     """Whether blocks may stay."""
+
+    most_threads: int = 0
+    """Threads of the largest blocks of a kernel whose launch says how many they have; 0 of one that knows."""
 
     @property
     def has_edges(self) -> bool:
@@ -451,7 +450,7 @@ class LongRowsWay(Way):
         is_walked_by_samples = walks and bool(self.of_samples)
         kind: Callable[..., ResidentHeuristics] = ResidentHeuristics
         if is_walked_by_samples:
-            kind = partial(SampledHeuristics, of_samples=self.of_samples)
+            kind = partial(SampledHeuristics, of_samples=self.of_samples, most_threads=self.most_threads)
         heuristics = kind(
             threads=choice.threads,
             cluster=cluster,
@@ -482,10 +481,13 @@ class LongRowsWay(Way):
         )
         return (TicketCounters().serving(variant) if walks and not is_walked_by_samples else variant,)
 
-    def _check(self, choice: EdgedChoice) -> None:
-        per_row, cluster = choice.threads_per_row, choice.cluster
+    def _check_threads(self, choice: EdgedChoice) -> None:
         choice.require_power_of_two("threads_per_row", WARP, MAX_THREADS)
         check_rows(choice, self.target, most_rows=1)
+
+    def _check(self, choice: EdgedChoice) -> None:
+        self._check_threads(choice)
+        per_row, cluster = choice.threads_per_row, choice.cluster
         choice.require_power_of_two("cluster", 1, self.target.cluster)
         message = "the partial results of so many warps do not fit"
         choice.require(self.exchanges(per_row, cluster), "cluster", message)
@@ -543,17 +545,7 @@ class Edged(LongRowsWay):
         found = own.climbed(rows.edged_rungs, lambda each: each.by(each.rung_name("edged", own.size), guard))
         walked = [at for at, each in enumerate(found, 1) if is_sampled(each)]
         some = found[: max(walked, default=len(found))]  # what stays is worth more than the threads of the next step
-        return (*self.but_for_few(some), *found[len(some) :], *rows.of_many_samples(guard))
-
-    def of_many_samples(self, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
-        """The variants for the longest rows, where samples have many."""
-        if not self.of_samples:
-            return ()
-        are_whole: Formula = ("eq", ("mod", self.columns, self.vec), 0)
-        of_place = product([self.rows_of_sample, total([1, product([self.vec - 1, are_whole])])])
-        many: Formula = ("le", ROWS_OF_PLACE * self.vec, of_place)
-        each = (replace(self, size=size).by(f"edged{size}", (*guard, many)) for size in LONG_SAMPLED_RUNGS)
-        return tuple(chain.from_iterable(each))
+        return (*self.but_for_few(some), *found[len(some) :])
 
     @property
     def edged_rungs(self) -> tuple[int, ...]:

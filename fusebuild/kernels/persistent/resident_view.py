@@ -116,20 +116,21 @@ class Walk:
         theirs are combined with them."""
         rows, body = self.rows, self.rows.body
         gathered = rows.batches(indices, is_full=True)
-        arguments = ", ".join((accumulators(body, indices), *beside))
-        call = f"fb::reduce_row<kThreadsPerRow, 1>(phase, {arguments});"
-        if self.heuristics.cluster > 1:
-            call = reduction_in_cluster(arguments)
         parts = Sweep(
             accumulators=accumulate(body, gathered.plain).accumulators,
             results=(*accumulate(body, indices).results, *results),
             row=(LOOKED_UP,) if rows.looked_up_by(gathered) & self.overwritten else (),
-            reduce=call,
+            reduce=self.reduction(", ".join((accumulators(body, indices), *beside))),
         )
         only = rows.only_elements(gathered, "thread == 0")
         sweep = join(self._sweep(gathered.targets()), parts, rows.updates(gathered), only)
         walked = [index for index in indices if index not in gathered.only]
         return sweep, self.edge.reducing(walked, combined(body, walked))
+
+    def reduction(self, arguments: str) -> str:
+        """The call that combines the ``arguments`` over the threads of a row."""
+        is_shared = self.heuristics.cluster > 1
+        return reduction_in_cluster(arguments) if is_shared else f"fb::reduce_row<kThreadsPerRow, 1>(phase, {arguments});"
 
     @property
     def overwritten(self) -> frozenset[int]:

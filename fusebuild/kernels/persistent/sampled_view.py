@@ -36,6 +36,13 @@ class SampledWalk(Walk):
     def tickets(self) -> tuple[str, ...]:
         return ()
 
+    def reduction(self, arguments: str) -> str:
+        """Where the launch says how many threads a block has, their reduction is told."""
+        assert isinstance(self.heuristics, SampledHeuristics)
+        if not self.heuristics.most_threads:
+            return super(SampledWalk, self).reduction(arguments)
+        return f"fb::reduce_row_of_threads<kMostThreads, kCluster>(phase, threads, {arguments});"
+
     def stays(self) -> Lifetime:
         return replace(self._copied(self.heuristics.resident, "T{0}"), arrays=self.shared())
 
@@ -74,7 +81,7 @@ class SampledWalk(Walk):
         """What brings inputs ``fids`` from the ``row`` of each, a format of the fid, to where they stay."""
         copy, align = (
             f"fb::copy_around(h{{0}} + c * kPlaces, {row} + col, has_next);",
-            (f"fb::align_words<kThreadsPerRow, kChunks>(h{{0}}, fb::place_of({row} + start) % kVec, vectors);"),
+            f"fb::align_words<kChunks>(h{{0}}, kPlaces, fb::place_of({row} + start) % kVec, vectors);",
         )
         return Lifetime(
             steady=Sweep(

@@ -21,6 +21,7 @@ from fusebuild.kernels.persistent import (
     edged_tiles,
     few_rows,
     long_rows,
+    many_samples,
     registers,
     short_rows,
     split_rows,
@@ -39,6 +40,7 @@ WAYS: tuple[type[Way], ...] = (
     cluster.Cluster,  # longer rows, in the registers of a cluster of blocks
     edged_tiles.EdgedTiles,  # short odd ones of a known length: many in shared memory, read by aligned vectors
     long_rows.Edged,  # those of any length, by aligned vectors and the elements beside those
+    many_samples.ManySamples,  # longer ones, where samples have many and share much
     staged_rows.Staged,  # longer ones of several axes, in the shared memory of a cluster
     trailing_rows.Trailing,  # those of several axes that no cluster keeps, in parts
     beyond_registers.Shared,  # rows in the shared memory of one block

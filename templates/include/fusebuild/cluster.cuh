@@ -100,11 +100,12 @@ struct SendSlot {
   }
 };
 
-// Replaces each value by those of slots kStep apart combined, the first one at first_slot, in their order.
-template <typename Layout, int kCount, int kStep>
+// Replaces each value by those of slots kStep apart combined, the first one at first_slot, in their order: of
+// so many `slots`, which are kMost or fewer.
+template <typename Layout, int kMost, int kStep>
 struct CombineSlotsApart {
   unsigned char* storage;
-  int first_slot, first_value, last_value;
+  int first_slot, slots, first_value, last_value;
 
   template <typename Op, typename T, int N>
   FUSEBUILD_DEVICE void operator()(const Accumulator<Op, T, N>& accumulator, int number) const {
@@ -114,8 +115,10 @@ struct CombineSlotsApart {
       if (value < first_value || value >= last_value) continue;
       T combined = *Layout::template at<T>(storage, value - first_value, first_slot);
       FUSEBUILD_UNROLL
-      for (int s = 1; s < kCount; ++s) {
-        const T& partial = *Layout::template at<T>(storage, value - first_value, first_slot + s * kStep);
+      for (int s = 1; s < kMost / kStep; ++s) {
+        const int slot = first_slot + s * kStep;
+        if (slot >= slots) break;
+        const T& partial = *Layout::template at<T>(storage, value - first_value, slot);
         combined = Op::combine(combined, partial);
       }
       accumulator.values[k] = combined;
@@ -136,13 +139,13 @@ struct CountBytes {
   }
 };
 
-// Says that each of kSlots warps sends these values; for all threads of the block.
-template <int kSlots, typename... Accumulators>
-FUSEBUILD_DEVICE void expect_slots(TransferBarrier& barrier, int first_value, int last_value,
+// Says that each of so many warps, `slots`, sends these values; for all threads of the block.
+template <typename... Accumulators>
+FUSEBUILD_DEVICE void expect_slots(TransferBarrier& barrier, int slots, int first_value, int last_value,
                                    const Accumulators&... accumulators) {
   int bytes = 0;
   visit_each(CountBytes{first_value, last_value, bytes}, 0, accumulators...);
-  if (thread_x() == 0) expect_transfers(barrier, kSlots * bytes);
+  if (thread_x() == 0) expect_transfers(barrier, slots * bytes);
 }
 
 // The barrier of this number of a peer.
@@ -151,21 +154,21 @@ FUSEBUILD_DEVICE PeerAddress barrier_in_peer(TransferBarrier (&mine)[kCount], in
   return in_peer(mine, peer) + number * static_cast<int>(sizeof(TransferBarrier));
 }
 
-// Reduces across the threads of the kCluster blocks, each (kThreadsPerRow, 1, 1), that walk one row. All
-// threads of the cluster must call this, with the same ClusterPhase. Safe to call back to back, and a block
-// may return after its last call: by then it has what its peers send.
+// Reduces across the threads of the kCluster blocks, each of so many `threads`, that walk one row: kMostThreads
+// or, where all blocks together have as many warps as a warp has lanes, fewer whole warps. All threads of the cluster must call this, with the same ClusterPhase. Safe to call back to
+// back, and a block may return after its last call: by then it has what its peers send.
 //
 // Every warp sends its partial results straight into the shared memory of all the blocks; when all have come,
 // every warp combines its own block's copy: lanes take every 32nd slot, then they shuffle. Nobody is sent
 // partial results for a buffer that it still reads: the results of the turn between come after that.
 //
 // A turn is shared by as many values as fit in a buffer of static shared memory.
-template <int kThreadsPerRow, int kCluster, typename... Accumulators>
-FUSEBUILD_DEVICE void reduce_row_in_cluster(ClusterPhase& phase, const Accumulators&... accumulators) {
-  static_assert(is_power_of_two(kThreadsPerRow) && kThreadsPerRow >= kWarpThreads && kThreadsPerRow <= 1024,
-                "threads per row and block: a power of two from 32 to 1024");
-  constexpr int kWarps = kThreadsPerRow / kWarpThreads;
-  constexpr int kSlots = kCluster * kWarps;
+template <int kMostThreads, int kCluster, typename... Accumulators>
+FUSEBUILD_DEVICE void reduce_row_of_threads(ClusterPhase& phase, int threads,
+                                            const Accumulators&... accumulators) {
+  static_assert(is_power_of_two(kMostThreads) && kMostThreads >= kWarpThreads && kMostThreads <= 1024,
+                "threads per row and block, at most: a power of two from 32 to 1024");
+  constexpr int kSlots = kCluster * (kMostThreads / kWarpThreads);
   constexpr int kLanes = smaller(kSlots, kWarpThreads);
   using Layout = Partials<kSlots, Accumulators...>;
   static_assert(Layout::kBytesPerValue <= kClusterBufferBytes,
@@ -175,25 +178,32 @@ FUSEBUILD_DEVICE void reduce_row_in_cluster(ClusterPhase& phase, const Accumulat
   auto& storage = cluster_buffers<kBytes>();
   reduce_lanes<kWarpThreads, 1>(accumulators...);
   meet_cluster(phase);
-  const int lane = thread_x() % kWarpThreads;
-  const int slot = cluster_rank<kCluster>() * kWarps + thread_x() / kWarpThreads;
+  const int lane = thread_x() % kWarpThreads, warps = threads / kWarpThreads;
+  const int slot = cluster_rank<kCluster>() * warps + thread_x() / kWarpThreads;
   FUSEBUILD_UNROLL
   for (int first = 0; first < Layout::kValues; first += kValuesAtOnce) {
     const int last = first + kValuesAtOnce < Layout::kValues ? first + kValuesAtOnce : Layout::kValues;
     const int buffer = phase.turn % 2;
     TransferBarrier& barrier = transfer_barriers()[buffer];
-    expect_slots<kSlots>(barrier, first, last, accumulators...);
+    expect_slots(barrier, kCluster * warps, first, last, accumulators...);
     if (lane < kCluster) {
       const PeerAddress theirs = in_peer(storage, lane) + buffer * kBytes;
       const PeerAddress their_barrier = barrier_in_peer(transfer_barriers(), buffer, lane);
       visit_each(SendSlot<Layout>{theirs, their_barrier, slot, first, last}, 0, accumulators...);
     }
     wait_transfers(barrier, phase.turn / 2);
-    using Combine = CombineSlotsApart<Layout, kSlots / kLanes, kLanes>;
-    visit_each(Combine{storage + buffer * kBytes, lane % kLanes, first, last}, 0, accumulators...);
+    using Combine = CombineSlotsApart<Layout, kSlots, kLanes>;
+    const Combine combine{storage + buffer * kBytes, lane % kLanes, kCluster * warps, first, last};
+    visit_each(combine, 0, accumulators...);
     phase.turn = (phase.turn + 1) % 4;
   }
   reduce_lanes<kLanes, 1>(accumulators...);
+}
+
+// The same where each block is (kThreadsPerRow, 1, 1).
+template <int kThreadsPerRow, int kCluster, typename... Accumulators>
+FUSEBUILD_DEVICE void reduce_row_in_cluster(ClusterPhase& phase, const Accumulators&... accumulators) {
+  reduce_row_of_threads<kThreadsPerRow, kCluster>(phase, kThreadsPerRow, accumulators...);
 }
 
 }  // namespace fusebuild

@@ -246,7 +246,7 @@ FUSEBUILD_DEVICE void begin_reduce_row(ExchangePhase& phase, const Accumulators&
   constexpr int kWarps = kThreads / kWarpThreads;
   using Layout = Partials<kCluster * kWarps, Accumulators...>;
   const int buffer = static_cast<int>(phase.left % kExchangeBuffers);
-  expect_slots<kCluster * kWarps>(exchange_barriers()[buffer], 0, Layout::kValues, accumulators...);
+  expect_slots(exchange_barriers()[buffer], kCluster * kWarps, 0, Layout::kValues, accumulators...);
   leave_row<Layout>(SlotOfPeers<Layout, kCluster, kWarps>{buffer}, accumulators...);
   phase.left = ExchangePhase::after(phase.left);
 }

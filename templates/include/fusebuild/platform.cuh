@@ -28,6 +28,7 @@ FUSEBUILD_DEVICE int thread_z() { return static_cast<int>(threadIdx.z); }
 FUSEBUILD_DEVICE int block_x() { return static_cast<int>(blockIdx.x); }
 FUSEBUILD_DEVICE int block_y() { return static_cast<int>(blockIdx.y); }
 FUSEBUILD_DEVICE int block_z() { return static_cast<int>(blockIdx.z); }
+FUSEBUILD_DEVICE int block_threads() { return static_cast<int>(blockDim.x); }  // of blocks that are a line
 FUSEBUILD_DEVICE int grid_x() { return static_cast<int>(gridDim.x); }
 FUSEBUILD_DEVICE int grid_y() { return static_cast<int>(gridDim.y); }
 FUSEBUILD_DEVICE int grid_z() { return static_cast<int>(gridDim.z); }

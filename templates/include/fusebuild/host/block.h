@@ -24,7 +24,7 @@ struct Point {
 
 // Where the thread that runs now is. Its own variable, without a constructor, so that reading it is one load.
 struct Position {
-  Point thread, block, grid;
+  Point thread, block, block_size, grid;
   unsigned char* dynamic_shared;
   int rank;             // of the block in its cluster
   uint64_t generation;  // differs for every cluster that this OS thread has run

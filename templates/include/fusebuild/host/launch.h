@@ -70,6 +70,7 @@ inline int32_t run_grid(const Kernel& kernel, int along_x, int64_t along_y, cons
                   along_x * static_cast<int>(along_y));
   if (!cluster.has_memory()) return kOutOfMemory;
   const Point size{static_cast<int>(grid[0]), static_cast<int>(grid[1]), static_cast<int>(grid[2])};
+  position.block_size = Point{block_size[0], block_size[1], block_size[2]};
   position.grid = size;
   for (int z = 0; z < size.z; ++z) {
     for (int y = 0; y < size.y; y += static_cast<int>(along_y)) {

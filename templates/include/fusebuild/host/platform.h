@@ -54,6 +54,7 @@ FUSEBUILD_DEVICE int thread_z() { return host::position.thread.z; }
 FUSEBUILD_DEVICE int block_x() { return host::position.block.x; }
 FUSEBUILD_DEVICE int block_y() { return host::position.block.y; }
 FUSEBUILD_DEVICE int block_z() { return host::position.block.z; }
+FUSEBUILD_DEVICE int block_threads() { return host::position.block_size.x; }
 FUSEBUILD_DEVICE int grid_x() { return host::position.grid.x; }
 FUSEBUILD_DEVICE int grid_y() { return host::position.grid.y; }
 FUSEBUILD_DEVICE int grid_z() { return host::position.grid.z; }
