@@ -9,7 +9,8 @@ FUSEBUILD_DEVICE void values_of(T* out, const T* pieces, int64_t columns, int64_
   if (col + N > columns) return;
   const fb::Pieces<N, int> own(col, static_cast<int>(col / size), size);
   fb::Packed<T, N> values{};
-  own.each([&](int piece, int from) FUSEBUILD_INLINE { fb::fill_from(values, from, pieces[piece]); });
+  own.each([&](int piece, auto from) FUSEBUILD_INLINE { fb::fill_from(values, from, pieces[piece]); });
+  own.spread(values);
   const fb::Vec<T, N> each = fb::unpack(values);
   for (int k = 0; k < N; ++k) out[int64_t(col) * N + k] = each[k];
 }

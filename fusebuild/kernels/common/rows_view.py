@@ -248,10 +248,11 @@ class Rows:
             f"const fb::Pieces<kVec, Index> pieces({self.column.name}, {self.first or self.run}, "
             f"{body.extents[self.inner]});",
             *(f"fb::Packed<{self.c_type(fid)}, kVec> p{fid}{begins[fid]};" for fid in fids),
-            f"pieces.{visits}([&](Index piece, Index from) FUSEBUILD_INLINE {{",
+            f"pieces.{visits}([&](Index piece, auto from) FUSEBUILD_INLINE {{",
             *(f"  {line}" for line in coordinates),
             *(f"  fb::fill_from(p{fid}, from, {load});  // {body.value(fid).name}" for fid, load in loads.items()),
             "});",
+            f"pieces.spread({', '.join(f'p{fid}' for fid in fids)});",
             *(self.vector(fid, f"fb::unpack(p{fid})") for fid in fids),
         )  # fmt: skip
 

@@ -50,6 +50,9 @@ fill. Blocks are many rather than large: while one waits for what another has le
 CUTTING_THREADS, CUTTING_BLOCKS, CUTTING_REGISTERS = 256, 3, 24
 """The same where threads cut what rows share out of unaligned words, which fill registers, too."""
 
+GATHERING_BLOCKS = 3
+"""Blocks where vectors gather what pieces of a row have, such as its channels."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrailingHeuristics:
@@ -80,7 +83,7 @@ class Trailing(Way):
     def variants(self) -> tuple[VariantSpec, ...]:
         """One. Raises :class:`KnobError` for a choice that no kernel can be made with."""
         way = f"trailing_vec{self.vec}_int32"
-        threads, blocks = (CUTTING_THREADS, CUTTING_BLOCKS) if self._shared else (THREADS, BLOCKS)
+        threads, blocks = (CUTTING_THREADS, CUTTING_BLOCKS) if self._shared else (THREADS, self._blocks)
         proposal = RowChoice(threads_per_row=threads, rows_per_block=1, min_blocks=blocks)
         choice = decide(way, proposal, self.tuned, self._check)
         threads = choice.threads.block
@@ -111,6 +114,14 @@ class Trailing(Way):
         counters = TicketCounters()
         warps = ceil_div(total([1, product([self._readings, self.rows])]), counters.counters)
         return (counters.serving(replace(variant, scratch=tuple(scratch)), warps),)
+
+    @property
+    def _blocks(self) -> int:
+        """The blocks of rows that share nothing by vectors."""
+        domain, reduced = self.domain, {*self.domain.reduced}
+        along = [{*domain.accesses[fid].axes} & reduced for fid in self.task.inputs if fid in domain.accesses]
+        has_pieces = any(axes and domain.inner not in axes for axes in along)
+        return GATHERING_BLOCKS if has_pieces else BLOCKS
 
     @property
     def _shared(self) -> tuple[int, ...]:

@@ -167,7 +167,7 @@ template <int kMostThreads, int kCluster, typename... Accumulators>
 FUSEBUILD_DEVICE void reduce_row_of_threads(ClusterPhase& phase, int threads,
                                             const Accumulators&... accumulators) {
   static_assert(is_power_of_two(kMostThreads) && kMostThreads >= kWarpThreads && kMostThreads <= 1024,
-                "threads per row and block, at most: a power of two from 32 to 1024");
+                "threads per row and block: a power of two from 32 to 1024");
   constexpr int kSlots = kCluster * (kMostThreads / kWarpThreads);
   constexpr int kLanes = smaller(kSlots, kWarpThreads);
   using Layout = Partials<kSlots, Accumulators...>;

@@ -9,21 +9,30 @@
 
 namespace fusebuild {
 
+// Says that a value is that of element number k alone.
+template <int k>
+struct Nth {};
+
 // The pieces of so many elements, `size`, that a vector of N has parts of. It begins in the piece `first`,
 // `left` elements before that ends.
 template <int N, typename Index>
 struct Pieces {
+  // Pieces that are shorter than a vector, of which it has parts of so many at most, are gathered: the vector's
+  // first elements take what they have, and are spread from there.
+  static constexpr int kGathered = 4;
+  static constexpr int kShortest = (N + kGathered - 3) / (kGathered - 1);  // of those
+
   Index first, left, size;
 
   FUSEBUILD_DEVICE Pieces(Index col, Index first, int64_t size)
       : first(first), left((first + 1) * static_cast<Index>(size) - col), size(static_cast<Index>(size)) {}
 
   // Calls visit(piece, from) for each of them, in order: the vector's elements from number `from` on are of
-  // that piece or of a later one. Where pieces are so short that there may be more than three, that is done
-  // for each element. What visits load is on its way together.
+  // that piece or of a later one. Where pieces are gathered, `from` is the element that takes what the piece
+  // has; where they are shorter yet, that is done for each element. What visits load is on its way together.
   template <typename Visit>
   FUSEBUILD_DEVICE void each(const Visit& visit) const {
-    if (left >= N || size >= N / 2) visit(first, Index(0));
+    visit(first, Index(0));
     others(visit);
   }
 
@@ -31,25 +40,76 @@ struct Pieces {
   template <typename Visit>
   FUSEBUILD_DEVICE void others(const Visit& visit) const {
     if (left >= N) return;
-    if (size < N / 2) {
-      each_element(visit);
-    } else {
+    if (size >= N) {
       visit(first + 1, left);
-      if (left + size < N) visit(first + 2, left + size);
+    } else if (size >= kShortest) {
+      gather<1>(visit);
+    } else {
+      visit_element<0>(visit, first, left);
     }
   }
 
- private:
-  template <typename Visit>
-  FUSEBUILD_DEVICE void each_element(const Visit& visit) const {
-    Index piece = first, rest = left;
+  // Takes to each element of the vectors what its piece has, where pieces were gathered.
+  template <typename... T>
+  FUSEBUILD_DEVICE void spread(Packed<T, N>&... vectors) const {
+    if (size >= N || size < kShortest) return;
+    uint32_t bytes[(N + 3) / 4];
     FUSEBUILD_UNROLL
-    for (int k = 0; k < N; ++k) {
-      visit(piece, Index(k));
-      const bool ends = --rest == 0;
-      piece += ends ? 1 : 0;
-      rest = ends ? size : rest;
+    for (int w = 0; w < (N + 3) / 4; ++w) bytes[w] = bytes_of(4 * w);
+    (spread_by(bytes, vectors), ...);
+  }
+
+ private:
+  // The element that the vector's piece number p begins with, which is not the first.
+  FUSEBUILD_DEVICE Index begin(int p) const { return left + (p - 1) * size; }
+
+  template <int p, typename Visit>
+  FUSEBUILD_DEVICE void gather(const Visit& visit) const {
+    if constexpr (p < kGathered && p < N) {
+      if (begin(p) < N) visit(first + p, Nth<p>{});
+      gather<p + 1>(visit);
     }
+  }
+
+  template <int k, typename Visit>
+  FUSEBUILD_DEVICE void visit_element(const Visit& visit, Index piece, Index rest) const {
+    if constexpr (k < N) {
+      visit(piece, Nth<k>{});
+      const bool ends = rest == 1;
+      visit_element<k + 1>(visit, piece + (ends ? 1 : 0), ends ? size : rest - 1);
+    }
+  }
+
+  template <int kWords, typename T>
+  FUSEBUILD_DEVICE void spread_by(const uint32_t (&bytes)[kWords], Packed<T, N>& values) const {
+    if constexpr (sizeof(T) == 2 && N >= kGathered) {
+      uint32_t own[N / 2], each[N / 2];
+      memcpy(own, values.words, sizeof(own));
+      FUSEBUILD_UNROLL
+      for (int r = 0; r < N / 2; ++r) each[r] = select_bytes(own[0], own[1], bytes[r / 2] >> (16 * (r % 2)));
+      memcpy(values.words, each, sizeof(each));
+    } else {
+      const Vec<T, N> own = unpack(values);
+      Vec<T, N> each = splat<N>(own[0]);
+      FUSEBUILD_UNROLL
+      for (int p = 1; p < smaller(kGathered, N); ++p) {
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < N; ++k) each[k] = k < begin(p) ? each[k] : own[p];
+      }
+      values = pack(each);
+    }
+  }
+
+  // Two bytes of the gathered ones for each of four elements, from number `element` on: the numbers of both are
+  // in a byte.
+  FUSEBUILD_DEVICE uint32_t bytes_of(int element) const {
+    uint32_t bytes = 0x10101010;
+    FUSEBUILD_UNROLL
+    for (int p = 1; p < kGathered; ++p) {
+      const int before = 8 * (static_cast<int>(begin(p)) - element);  // bits of elements before the piece
+      bytes += shift_up(0x22222222, element == 0 || before > 0 ? before : 0);
+    }
+    return bytes;
   }
 };
 
@@ -75,6 +135,23 @@ FUSEBUILD_DEVICE void fill_from(Packed<T, N>& values, Index from, T value) {
     Vec<T, N> each = unpack(values);
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k) each[k] = k < from ? each[k] : value;
+    values = pack(each);
+  }
+}
+
+// The same of element number k alone.
+template <int N, typename T, int k>
+FUSEBUILD_DEVICE void fill_from(Packed<T, N>& values, Nth<k>, T value) {
+  if constexpr (sizeof(T) == 2 && N > 1) {
+    uint32_t own[N / 2];
+    uint16_t bits;
+    memcpy(own, values.words, sizeof(own));
+    memcpy(&bits, &value, sizeof(bits));
+    own[k / 2] = select_bytes(own[k / 2], bits, k % 2 == 0 ? 0x3254 : 0x5410);
+    memcpy(values.words, own, sizeof(own));
+  } else {
+    Vec<T, N> each = unpack(values);
+    each[k] = value;
     values = pack(each);
   }
 }

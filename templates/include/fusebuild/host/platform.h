@@ -190,6 +190,13 @@ FUSEBUILD_DEVICE int leading_zeros(uint32_t word) { return word == 0 ? 32 : __bu
 
 FUSEBUILD_DEVICE uint32_t shift_up(uint32_t word, int places) { return places < 32 ? word << places : 0; }
 
+FUSEBUILD_DEVICE uint32_t select_bytes(uint32_t low, uint32_t high, uint32_t selector) {
+  const uint64_t bytes = uint64_t{high} << 32 | low;
+  uint32_t selected = 0;
+  for (int k = 0; k < 4; ++k) selected |= (bytes >> (8 * (selector >> 4 * k & 7)) & 0xff) << 8 * k;
+  return selected;
+}
+
 FUSEBUILD_DEVICE float exp2_or_zero(float x) {
   const float result = std::exp2(x);
   return result < std::numeric_limits<float>::min() ? 0.0f : result;
