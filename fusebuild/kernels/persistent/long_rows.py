@@ -22,9 +22,10 @@ at different places of a vector, it has those of one place after each other, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from itertools import product as combinations
 from typing import ClassVar, Self
 
@@ -49,7 +50,8 @@ from fusebuild.kernels.common.spec import VariantSpec, formula_parameter
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.common.tickets import TicketCounters
 from fusebuild.kernels.persistent.budgets import LONG_ROWS, WALKED_ROWS
-from fusebuild.kernels.persistent.way import RowTask, Way, stages, vectors_cross
+from fusebuild.kernels.persistent.shares import FEW_BLOCKS, Share, best_share
+from fusebuild.kernels.persistent.way import RowTask, Way, longest, stages, vectors_cross
 
 RESIDENT_ROW_BYTES = 256 * 1024
 """Bytes of a row's inputs from which blocks stay: most rows that are shorter are faster without."""
@@ -94,17 +96,11 @@ them with less: they are read once all the same."""
 LEAST_THREAD_BYTES = 48
 """Bytes that a thread has of a row without edges, at least: with less of them exchanges are too much of its work."""
 
-BYTES_IN_FLIGHT = 48 * 1024
-"""Bytes of rows that a multiprocessor shall have at a time."""
-
 MOST_BLOCKS = 24
 """Blocks on a multiprocessor beyond which more do not hide more waits, and some devices do not have them."""
 
 QUARTERS = 4
 """Parts of a multiprocessor, each of which has registers of its own for whole warps."""
-
-FEW_BLOCKS = 2
-"""Blocks on a multiprocessor, at least: one loads and stores while another one reduces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +111,8 @@ class ResidentHeuristics:
     multiprocessors; each row has blocks of its own where there are none. The walkers of each of the ``places`` in a
     vector that rows may begin at are as many as those of another. Inputs ``resident`` are the same for all
     rows and stay in shared memory with walkers. A walker's next row is loaded ``ahead`` of the one at hand, or while
-    that is stored. Where rows have edges, those have ``room`` for so many vectors after the row's last one."""
+    that is stored. Where rows have edges, those have ``room`` for so many vectors after the row's last one. Where a
+    launch says how many threads a block has, the kernel may have blocks of ``most_threads``; else this is 0."""
 
     threads: RowThreads
     cluster: int
@@ -128,6 +125,7 @@ class ResidentHeuristics:
     ahead: bool
     has_edges: bool
     room: int
+    most_threads: int
 
     @property
     def is_alone(self) -> bool:
@@ -148,11 +146,9 @@ class ResidentHeuristics:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledHeuristics(ResidentHeuristics):
     """Each walker has neighbouring rows, those that begin at the same place of a vector after each other; inputs
-    ``of_samples`` stay beside those of all rows until a row is of another sample. Where a launch says how many threads
-    a block has, the kernel may have blocks of ``most_threads``; else this is 0."""
+    ``of_samples`` stay beside those of all rows until a row is of another sample."""
 
     of_samples: tuple[int, ...]
-    most_threads: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,42 +178,6 @@ class ResidentChoice(EdgedChoice):
         blocks = self.walkers * self.cluster * changed.min_blocks // self.min_blocks
         multiple = self.walkers & -self.walkers
         return replace(changed, walkers=max(1, blocks // changed.cluster // multiple) * multiple)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """What each of ``cluster`` blocks of ``per_row`` threads has of a row, in ``bytes`` of what is kept of it.
-    ``blocks`` of them have room on a multiprocessor. There are ``walkers`` where they stay and walk many rows, the next
-    one loaded ``ahead`` or not, else 0."""
-
-    cluster: int
-    per_row: int
-    bytes: int
-    blocks: int
-    walkers: int
-    ahead: bool
-
-    def preference(self) -> tuple[int, ...]:
-        """Less for shares that are better: several blocks on a multiprocessor, enough bytes for it, none that stay and
-        wait for the next row, then few blocks to wait for and few threads."""
-        has_too_few = self.blocks * self.bytes < BYTES_IN_FLIGHT
-        waits = self.walkers > 0 and not self.ahead
-        return self.blocks < FEW_BLOCKS, has_too_few, waits, self.cluster, self.per_row
-
-    @property
-    def threads(self) -> int:
-        """Those of all walkers."""
-        return self.walkers * self.cluster * self.per_row
-
-
-def best_share(shares: Sequence[Share]) -> Share | None:
-    """The best of ``shares``, if there are any. Pairs of blocks run on all multiprocessors, each of which may have one:
-    they are better where that makes more threads. (H200, layernorm of 50257 columns: 56 walkers of 4 blocks of 256
-    threads take 149 us, 64 of 2 of 512 take 140; of 33001 columns 88 of the first take 142, 64 of the others 155.)"""
-    best = min(shares, key=Share.preference, default=None)
-    pairs = [share for share in shares if share.cluster == 2 and share.ahead]
-    pair = min(pairs, key=Share.preference, default=None)
-    return pair if best and pair and best.threads < pair.threads and best.ahead else best
 
 
 def shared_by_rows(task: Task, domain: AxisDomain, *, has_edges: bool) -> tuple[int, ...] | None:
@@ -266,9 +226,6 @@ class LongRowsWay(Way):
 
     walks: bool = True
     """Whether blocks may stay."""
-
-    most_threads: int = 0
-    """Threads of the largest blocks of a kernel whose launch says how many they have; 0 of one that knows."""
 
     @property
     def has_edges(self) -> bool:
@@ -450,7 +407,7 @@ class LongRowsWay(Way):
         is_walked_by_samples = walks and bool(self.of_samples)
         kind: Callable[..., ResidentHeuristics] = ResidentHeuristics
         if is_walked_by_samples:
-            kind = partial(SampledHeuristics, of_samples=self.of_samples, most_threads=self.most_threads)
+            kind = partial(SampledHeuristics, of_samples=self.of_samples)
         heuristics = kind(
             threads=choice.threads,
             cluster=cluster,
@@ -463,6 +420,7 @@ class LongRowsWay(Way):
             ahead=isinstance(choice, ResidentChoice) and choice.ahead,
             has_edges=self.has_edges,
             room=self.room,
+            most_threads=self._most_threads(choice),
         )
         fits: Formula = ("le", self.columns, self.held(per_row, cluster))
         aligned = self.aligned((*self.resident, *self.of_samples), self.vec) if self.has_edges else ()
@@ -480,6 +438,10 @@ class LongRowsWay(Way):
             template=self.SAMPLED_TEMPLATE if is_walked_by_samples else "",
         )
         return (TicketCounters().serving(variant) if walks and not is_walked_by_samples else variant,)
+
+    def _most_threads(self, choice: EdgedChoice) -> int:
+        """The threads of the largest blocks of a kernel whose launches say how many they have; 0 of one that knows."""
+        return 0
 
     def _check_threads(self, choice: EdgedChoice) -> None:
         choice.require_power_of_two("threads_per_row", WARP, MAX_THREADS)
@@ -542,10 +504,39 @@ class Edged(LongRowsWay):
         has_own = has_own and not (stages(self) and self.size > self.edged_rungs[-1])
         own = rows if has_own else replace(rows, size=EDGED_RUNGS[0])
         guard = (*self.odd_guard, self.longer_than_tiles)
-        found = own.climbed(rows.edged_rungs, lambda each: each.by(each.rung_name("edged", own.size), guard))
+        found = own.climbed(rows.edged_rungs, lambda each: each._step(each.rung_name("edged", own.size), guard))
         walked = [at for at, each in enumerate(found, 1) if is_sampled(each)]
         some = found[: max(walked, default=len(found))]  # what stays is worth more than the threads of the next step
         return (*self.but_for_few(some), *found[len(some) :])
+
+    def _step(self, name: str, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
+        """The variant for rows of ``size`` elements. Where a launch says how many threads its blocks have, the same
+        kernel takes rows of half as many with half of the threads: a multiprocessor has twice the blocks then, and
+        all of those have as much on its way."""
+        found = self.by(name, guard)
+        return tuple(chain.from_iterable((*self._halved(variant), variant) for variant in found))
+
+    def _halved(self, variant: VariantSpec) -> tuple[VariantSpec, ...]:
+        *before, launch = variant.launches
+        heuristics = launch.kernel.heuristics
+        assert isinstance(heuristics, ResidentHeuristics)
+        if not heuristics.most_threads:
+            return ()
+        size, threads = self.size // 2, heuristics.threads.per_row // 2
+        held = heuristics.cluster * threads * heuristics.chunks * self.vec + self.longest_edges
+        fits: Formula = ("le", self.columns, held)
+        smaller = replace(launch, block=(threads, 1, 1))
+        name = f"edged{size}_vec{self.vec}_int32"
+        launches, guard = (*before, smaller), (*variant.guard[:-1], fits)
+        return (replace(variant, name=name, guard=guard, launches=launches, decision=None),)
+
+    def _most_threads(self, choice: EdgedChoice) -> int:
+        """Those of the step that is more than twice the one before it, where half as many are enough to exchange
+        partial results: a warp of them for each lane."""
+        walks = isinstance(choice, ResidentChoice)
+        warps = choice.cluster * choice.threads_per_row // WARP
+        is_wide = self.size == EDGED_RUNGS[-2] and choice.cluster > 1 and warps >= 2 * WARP
+        return choice.threads_per_row if is_wide and not walks and not isinstance(self.columns, int) else 0
 
     @property
     def edged_rungs(self) -> tuple[int, ...]:
@@ -558,13 +549,6 @@ class Edged(LongRowsWay):
         """Whether rows are so long that they have edges, or less long and few."""
         are_few: Formula = ("le", self.rows, EDGED_ROWS)
         return ("lt", EDGED_COLUMNS, total([self.columns, product([EDGED_COLUMNS - FEWEST_COLUMNS, are_few])]))
-
-    def longest(self, variant: VariantSpec) -> int:
-        """The elements of the longest row that a ``variant`` takes."""
-        heuristics = variant.launches[-1].kernel.heuristics
-        assert isinstance(heuristics, ResidentHeuristics)
-        held = heuristics.cluster * heuristics.threads.per_row * heuristics.chunks * self.vec
-        return held + (heuristics.room + 1) * self.vec - 1
 
 
 def has_edged(rows: RowTask) -> bool:
@@ -581,7 +565,7 @@ def edged_lengths(rows: RowTask) -> tuple[int, ...]:
         return ()
     takes_all = not shared_by_some(rows.task, rows.domain)
     variants = (each for each in edged.variants() if takes_all or is_sampled(each))
-    return tuple(edged.longest(variant) for variant in variants)
+    return tuple(map(longest, variants))
 
 
 def is_sampled(variant: VariantSpec) -> bool:

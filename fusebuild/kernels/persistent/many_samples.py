@@ -22,10 +22,10 @@ from fusebuild.kernels.persistent.long_rows import (
     Edged,
     EdgedChoice,
     LongRowsWay,
-    Share,
     shared_by_rows,
     shared_by_some,
 )
+from fusebuild.kernels.persistent.shares import Share
 from fusebuild.kernels.persistent.way import Way
 
 ROWS_OF_PLACE = 4
@@ -45,8 +45,6 @@ class ManySamples(LongRowsWay):
 
     threads: int = THREADS[-1]
     """Threads of a block."""
-
-    most_threads: int = THREADS[-1]
 
     def applies(self, earlier: Collection[type[Way]]) -> bool:
         return Edged in earlier and bool(shared_by_some(self.task, self.domain))
@@ -80,7 +78,7 @@ class ManySamples(LongRowsWay):
     def shares(self) -> Iterator[Share]:
         """The one of blocks of as many threads as this is for, if a multiprocessor has room for one. The registers of
         each thread are those of the largest blocks, of which it has one."""
-        per_row, cluster, largest = self.threads, self.target.cluster, self.most_threads
+        per_row, cluster, largest = self.threads, self.target.cluster, THREADS[-1]
         least = self.registers(largest, cluster, ahead=True)
         if not self.stays(cluster) or not self._room or least > self.target.registers // largest:
             return
@@ -97,16 +95,19 @@ class ManySamples(LongRowsWay):
     def _room(self) -> int:
         """The blocks that a multiprocessor has room for."""
         cluster = self.target.cluster
-        shared = self.reserved_bytes(self.most_threads, cluster) + self.shared_bytes(self.threads, cluster)
-        return min(self.most_threads // self.threads, self.target.shared_bytes // shared)
+        shared = self.reserved_bytes(THREADS[-1], cluster) + self.shared_bytes(self.threads, cluster)
+        return min(THREADS[-1] // self.threads, self.target.shared_bytes // shared)
 
     @property
     def _running(self) -> int:
         """The clusters that run at a time; 0 where none does."""
         return self.walkers(self.target.cluster, self._room) if self._room else 0
 
+    def _most_threads(self, choice: EdgedChoice) -> int:
+        return THREADS[-1]
+
     def _check_threads(self, choice: EdgedChoice) -> None:
         """As many warps of a cluster as a warp has lanes, at least: each lane takes up what one of them sends."""
         per_row, least = choice.threads_per_row, WARP * WARP // self.target.cluster
         choice.require(per_row >= least, "threads_per_row", f"it is {per_row}, and {least} are the fewest")
-        choice.require_block("threads_per_row", per_row, self.most_threads)
+        choice.require_block("threads_per_row", per_row, THREADS[-1])

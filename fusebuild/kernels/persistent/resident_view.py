@@ -128,9 +128,13 @@ class Walk:
         return sweep, self.edge.reducing(walked, combined(body, walked))
 
     def reduction(self, arguments: str) -> str:
-        """The call that combines the ``arguments`` over the threads of a row."""
-        is_shared = self.heuristics.cluster > 1
-        return reduction_in_cluster(arguments) if is_shared else f"fb::reduce_row<kThreadsPerRow, 1>(phase, {arguments});"
+        """The call that combines the ``arguments`` over the threads of a row, of as many as the launch says or as the
+        kernel knows."""
+        if self.heuristics.most_threads:
+            return f"fb::reduce_row_of_threads<kMostThreads, kCluster>(phase, threads, {arguments});"
+        if self.heuristics.cluster > 1:
+            return reduction_in_cluster(arguments)
+        return f"fb::reduce_row<kThreadsPerRow, 1>(phase, {arguments});"
 
     @property
     def overwritten(self) -> frozenset[int]:

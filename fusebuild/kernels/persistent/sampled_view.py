@@ -36,13 +36,6 @@ class SampledWalk(Walk):
     def tickets(self) -> tuple[str, ...]:
         return ()
 
-    def reduction(self, arguments: str) -> str:
-        """Where the launch says how many threads a block has, their reduction is told."""
-        assert isinstance(self.heuristics, SampledHeuristics)
-        if not self.heuristics.most_threads:
-            return super(SampledWalk, self).reduction(arguments)
-        return f"fb::reduce_row_of_threads<kMostThreads, kCluster>(phase, threads, {arguments});"
-
     def stays(self) -> Lifetime:
         return replace(self._copied(self.heuristics.resident, "T{0}"), arrays=self.shared())
 

@@ -223,7 +223,7 @@ class Way(RowTask, ABC):
         names takes all of those."""
         known = self.known_columns
         is_taken = known is not None and not (self.FOR_ODD_ROWS and known % self.vec == 0)
-        holding = [each for each in variants if is_taken and _longest(each) >= (known or 0)]
+        holding = [each for each in variants if is_taken and longest(each) >= (known or 0)]
         steps = (
             (variant, rows_at_a_time(longer, self.target.multiprocessors)) for variant, longer in pairwise(variants)
         )
@@ -232,7 +232,7 @@ class Way(RowTask, ABC):
 
     def _but_for_few(self, variant: VariantSpec, few: int) -> VariantSpec:
         times = total([1, ("le", self.rows, few), product([2, ("le", self.rows, few // 2)])])
-        fits: Formula = ("le", product([times, self.columns]), _longest(variant))
+        fits: Formula = ("le", product([times, self.columns]), longest(variant))
         return replace(variant, guard=(*variant.guard[:-1], fits))
 
     def rows_variant(
@@ -267,7 +267,7 @@ class Way(RowTask, ABC):
         return self.variant(way, choice, guard, kernel, grid, block, name=name, shared_bytes=shared_bytes)
 
 
-def _longest(variant: VariantSpec) -> int:
+def longest(variant: VariantSpec) -> int:
     """The elements of the longest row of a step of a ladder, with which its guard ends."""
     fits = variant.guard[-1]
     assert isinstance(fits, tuple)
