@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain
 from typing import ClassVar, Self
 
 from fusebuild.ir.formula import Formula, product, total
-from fusebuild.kernels.common.rows import WARP
+from fusebuild.kernels.common.rows import PARTIAL_BYTES, SYSTEM_BYTES, WARP, next_power_of_two
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.persistent.long_rows import (
     EDGED_COLUMNS,
-    SAMPLED_THREAD_BYTES,
     Edged,
     EdgedChoice,
     LongRowsWay,
@@ -32,14 +31,23 @@ ROWS_OF_PLACE = 4
 """The rows of a sample that begin at each place of a vector, at least. All others trail. (H100, adaln_forward of
 2 x 640 x 91648: 199 us so, 250 where rows trail; of 12 x 16 x 150000 59 and 82; of 211 x 5 x 70901 294 and 191.)"""
 
-THREADS = (128, 160, 256, 512)
-"""Threads of a block: of the first so many that four have room on a multiprocessor, then three, two and one."""
+THREADS, FOR_FEW = (160, 192, 256, 384, 768), 256
+"""Threads of a block, of which a multiprocessor has room for about 768, and those up to which rows have more where they
+are few. (H100, adaln_forward of 40 rows of 36000 elements: 9.7 us where clusters of two large blocks take two turns,
+8.3 in one; of 14 rows of 40000: 5.3 us with 256 threads, 5.9 with 512.)"""
+
+BARRIER_BYTES = 64
+"""Shared memory of the barriers at which blocks of a cluster wait for what others send."""
+
+HELD_BYTES = 64
+"""Bytes of a row that a thread keeps: with more of them, and those of the next row, a multiprocessor has too few
+threads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManySamples(LongRowsWay):
-    """A step for each number of threads. Rows that are fewer than the clusters of larger blocks that run at a time
-    have those: then the threads of a row are what counts."""
+    """A step for each number of threads. Rows that are no more than the clusters that run at a time have larger blocks:
+    then the threads of a row are what counts."""
 
     FOR_ODD_ROWS: ClassVar[bool] = True
 
@@ -53,10 +61,8 @@ class ManySamples(LongRowsWay):
         rows = self.sharing(shared_by_rows(self.task, self.domain, has_edges=True))
         if rows is None or self.target.cluster == 1:
             return ()
-        steps = [rows._of(threads) for threads in THREADS]
-        least = [larger._running for _, larger in pairwise(steps)]
-        found = (step._beyond(few) for step, few in zip(steps, (*least, 0), strict=True))
-        return tuple(chain.from_iterable(found))
+        few = rows._of(FOR_FEW)._running
+        return tuple(chain.from_iterable(rows._of(each)._beyond(few if each < FOR_FEW else 0) for each in THREADS))
 
     def _of(self, threads: int) -> Self:
         """This for the rows that so many ``threads`` to a block are full of."""
@@ -65,7 +71,7 @@ class ManySamples(LongRowsWay):
     @property
     def _vectors(self) -> int:
         """The vectors of a row that a thread has."""
-        return max(1, SAMPLED_THREAD_BYTES // self.vector_bytes(self.cached))
+        return max(1, HELD_BYTES // self.vector_bytes(self.cached))
 
     def _beyond(self, few: int) -> tuple[VariantSpec, ...]:
         """The variant for more than so ``few`` rows."""
@@ -76,11 +82,11 @@ class ManySamples(LongRowsWay):
         return self.by(f"edged{self.size}", (*guard, ("lt", few, self.rows)) if few else guard)
 
     def shares(self) -> Iterator[Share]:
-        """The one of blocks of as many threads as this is for, if a multiprocessor has room for one. The registers of
-        each thread are those of the largest blocks, of which it has one."""
-        per_row, cluster, largest = self.threads, self.target.cluster, THREADS[-1]
-        least = self.registers(largest, cluster, ahead=True)
-        if not self.stays(cluster) or not self._room or least > self.target.registers // largest:
+        """The one of blocks of as many threads as this is for, if a multiprocessor has room for one, and would have for
+        one of the largest."""
+        per_row, cluster = self.threads, self.target.cluster
+        fit = self._registers * THREADS[-1] <= self.target.registers
+        if not (self.stays(cluster) and self._room and fit):
             return
         yield Share(
             cluster=cluster,
@@ -96,7 +102,19 @@ class ManySamples(LongRowsWay):
         """The blocks that a multiprocessor has room for."""
         cluster = self.target.cluster
         shared = self.reserved_bytes(THREADS[-1], cluster) + self.shared_bytes(self.threads, cluster)
-        return min(THREADS[-1] // self.threads, self.target.shared_bytes // shared)
+        by_registers = self.target.registers // (self._registers * self.threads)
+        return min(by_registers, self.target.shared_bytes // shared)
+
+    @property
+    def _registers(self) -> int:
+        """Those of a thread, of which all threads of the largest blocks shall have as many."""
+        return -(-self.registers(self.threads, self.target.cluster, ahead=True) // 8) * 8
+
+    def reserved_bytes(self, per_row: int, cluster: int) -> int:
+        """What reductions take with buffers for most of their partial results, whose size is a power of two, and the
+        system."""
+        buffer = next_power_of_two(PARTIAL_BYTES * max(self.partials) * cluster * per_row // WARP)
+        return SYSTEM_BYTES + BARRIER_BYTES + 2 * buffer
 
     @property
     def _running(self) -> int:

@@ -166,8 +166,6 @@ FUSEBUILD_DEVICE PeerAddress barrier_in_peer(TransferBarrier (&mine)[kCount], in
 template <int kMostThreads, int kCluster, typename... Accumulators>
 FUSEBUILD_DEVICE void reduce_row_of_threads(ClusterPhase& phase, int threads,
                                             const Accumulators&... accumulators) {
-  static_assert(is_power_of_two(kMostThreads) && kMostThreads >= kWarpThreads && kMostThreads <= 1024,
-                "threads per row and block: a power of two from 32 to 1024");
   constexpr int kSlots = kCluster * (kMostThreads / kWarpThreads);
   constexpr int kLanes = smaller(kSlots, kWarpThreads);
   using Layout = Partials<kSlots, Accumulators...>;
@@ -203,6 +201,8 @@ FUSEBUILD_DEVICE void reduce_row_of_threads(ClusterPhase& phase, int threads,
 // The same where each block is (kThreadsPerRow, 1, 1).
 template <int kThreadsPerRow, int kCluster, typename... Accumulators>
 FUSEBUILD_DEVICE void reduce_row_in_cluster(ClusterPhase& phase, const Accumulators&... accumulators) {
+  static_assert(is_power_of_two(kThreadsPerRow) && kThreadsPerRow >= kWarpThreads && kThreadsPerRow <= 1024,
+                "threads per row and block: a power of two from 32 to 1024");
   reduce_row_of_threads<kThreadsPerRow, kCluster>(phase, kThreadsPerRow, accumulators...);
 }
 
