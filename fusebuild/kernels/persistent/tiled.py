@@ -332,8 +332,16 @@ class Tiled(TilesWay):
         times: Formula = ("max", 1, ("ceil_div", self.rows, product([AT_A_TIME, ("max", 1, fit)])))
         turns: Formula = ("ceil_div", self.rows, product([AT_A_TIME * choice.threads, times]))
         short = product([choice.threads, ("le", self.columns, NARROW), turns])
-        spread: Formula = ("max", ("floor_div", self.rows, TILES_WANTED), short)
+        spread: Formula = ("max", ("floor_div", self.rows, TILES_WANTED), short, self._spread(choice, least, row_bytes))
         return simplified(product([least, ("max", 1, ("floor_div", ("min", fit, spread), least))]))
+
+    def _spread(self, choice: TiledChoice, least: Formula, row_bytes: Formula) -> Formula:
+        """The rows of as few tiles as run at a time, or some times as many where those would be larger than
+        ``TILE_BYTES``: a block waits for memory with each tile, however few rows that has."""
+        at_a_time = product([choice.min_blocks, MULTIPROCESSORS])
+        most: Formula = ("max", least, ("floor_div", TILE_BYTES, row_bytes))
+        times: Formula = ("max", 1, ("ceil_div", self.rows, product([at_a_time, most])))
+        return product([least, ("ceil_div", self.rows, product([at_a_time, least, times]))])
 
     @property
     def _outer(self) -> int:
