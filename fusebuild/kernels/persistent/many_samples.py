@@ -14,10 +14,11 @@ from itertools import chain
 from typing import ClassVar, Self
 
 from fusebuild.ir.formula import Formula, product, total
-from fusebuild.kernels.common.rows import PARTIAL_BYTES, SYSTEM_BYTES, WARP, next_power_of_two
+from fusebuild.kernels.common.rows import WARP
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.persistent.long_rows import (
     EDGED_COLUMNS,
+    SAMPLED_THREAD_BYTES,
     Edged,
     EdgedChoice,
     LongRowsWay,
@@ -31,27 +32,25 @@ ROWS_OF_PLACE = 4
 """The rows of a sample that begin at each place of a vector, at least. All others trail. (H100, adaln_forward of
 2 x 640 x 91648: 199 us so, 250 where rows trail; of 12 x 16 x 150000 59 and 82; of 211 x 5 x 70901 294 and 191.)"""
 
-THREADS, FOR_FEW = (160, 192, 256, 384, 768), 256
-"""Threads of a block, of which a multiprocessor has room for about 768, and those up to which rows have more where they
-are few. (H100, adaln_forward of 40 rows of 36000 elements: 9.7 us where clusters of two large blocks take two turns,
-8.3 in one; of 14 rows of 40000: 5.3 us with 256 threads, 5.9 with 512.)"""
+THREADS, LARGEST, LONGEST = (128, 160, 256), 256, 512
+"""Threads of a block, of the largest one of the same kernel, and of one that is alone on its multiprocessor, for the
+longest rows: those have a kernel that knows how many it has. (H100, adaln_forward of 64 x 17 x 38208: 106 us where rows
+have 256 threads, 87 where they have 128; 95 with 160 threads that have two thirds as much of a row each. Of 61 x 33 x
+49545 254, 219 and 236.)"""
 
-BARRIER_BYTES = 64
-"""Shared memory of the barriers at which blocks of a cluster wait for what others send."""
-
-HELD_BYTES = 64
-"""Bytes of a row that a thread keeps: with more of them, and those of the next row, a multiprocessor has too few
-threads."""
+AT_A_TIME = 512
+"""Threads of all blocks of a multiprocessor: each has the registers for its part of two rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManySamples(LongRowsWay):
-    """A step for each number of threads. Rows that are no more than the clusters that run at a time have larger blocks:
-    then the threads of a row are what counts."""
+    """A step for each number of threads. Rows that are no more than the clusters of larger blocks that run at a time
+    have those: then the threads of a row are what counts. (H100, 14 rows of 40000: 5.3 us with 256 threads; with 512, which
+    take what stays for as long, 5.9.)"""
 
     FOR_ODD_ROWS: ClassVar[bool] = True
 
-    threads: int = THREADS[-1]
+    threads: int = LARGEST
     """Threads of a block."""
 
     def applies(self, earlier: Collection[type[Way]]) -> bool:
@@ -61,8 +60,9 @@ class ManySamples(LongRowsWay):
         rows = self.sharing(shared_by_rows(self.task, self.domain, has_edges=True))
         if rows is None or self.target.cluster == 1:
             return ()
-        few = rows._of(FOR_FEW)._running
-        return tuple(chain.from_iterable(rows._of(each)._beyond(few if each < FOR_FEW else 0) for each in THREADS))
+        steps = [rows._of(threads) for threads in (*THREADS, LONGEST)]
+        few = (*(larger._running for larger in steps[1 : len(THREADS)]), 0, 0)
+        return tuple(chain.from_iterable(step._beyond(least) for step, least in zip(steps, few, strict=True)))
 
     def _of(self, threads: int) -> Self:
         """This for the rows that so many ``threads`` to a block are full of."""
@@ -71,7 +71,7 @@ class ManySamples(LongRowsWay):
     @property
     def _vectors(self) -> int:
         """The vectors of a row that a thread has."""
-        return max(1, HELD_BYTES // self.vector_bytes(self.cached))
+        return max(1, SAMPLED_THREAD_BYTES // self.vector_bytes(self.cached))
 
     def _beyond(self, few: int) -> tuple[VariantSpec, ...]:
         """The variant for more than so ``few`` rows."""
@@ -82,17 +82,17 @@ class ManySamples(LongRowsWay):
         return self.by(f"edged{self.size}", (*guard, ("lt", few, self.rows)) if few else guard)
 
     def shares(self) -> Iterator[Share]:
-        """The one of blocks of as many threads as this is for, if a multiprocessor has room for one, and would have for
-        one of the largest."""
-        per_row, cluster = self.threads, self.target.cluster
-        fit = self._registers * THREADS[-1] <= self.target.registers
+        """The one of blocks of as many threads as this is for, if a multiprocessor has room for one. The registers are
+        those of the largest blocks of the kernel."""
+        largest, cluster = max(self.threads, LARGEST), self.target.cluster
+        fit = self.registers(self.threads, cluster, ahead=True) * AT_A_TIME <= self.target.registers
         if not (self.stays(cluster) and self._room and fit):
             return
         yield Share(
             cluster=cluster,
-            per_row=per_row,
-            bytes=per_row * self._vectors * self.vector_bytes(self.cached),
-            blocks=1,
+            per_row=self.threads,
+            bytes=self.threads * self._vectors * self.vector_bytes(self.cached),
+            blocks=AT_A_TIME // largest,
             walkers=self._running,
             ahead=True,
         )
@@ -101,20 +101,8 @@ class ManySamples(LongRowsWay):
     def _room(self) -> int:
         """The blocks that a multiprocessor has room for."""
         cluster = self.target.cluster
-        shared = self.reserved_bytes(THREADS[-1], cluster) + self.shared_bytes(self.threads, cluster)
-        by_registers = self.target.registers // (self._registers * self.threads)
-        return min(by_registers, self.target.shared_bytes // shared)
-
-    @property
-    def _registers(self) -> int:
-        """Those of a thread, of which all threads of the largest blocks shall have as many."""
-        return -(-self.registers(self.threads, self.target.cluster, ahead=True) // 8) * 8
-
-    def reserved_bytes(self, per_row: int, cluster: int) -> int:
-        """What reductions take with buffers for most of their partial results, whose size is a power of two, and the
-        system."""
-        buffer = next_power_of_two(PARTIAL_BYTES * max(self.partials) * cluster * per_row // WARP)
-        return SYSTEM_BYTES + BARRIER_BYTES + 2 * buffer
+        shared = self.reserved_bytes(LARGEST, cluster) + self.shared_bytes(self.threads, cluster)
+        return min(AT_A_TIME // self.threads, self.target.shared_bytes // shared)
 
     @property
     def _running(self) -> int:
@@ -122,10 +110,12 @@ class ManySamples(LongRowsWay):
         return self.walkers(self.target.cluster, self._room) if self._room else 0
 
     def _most_threads(self, choice: EdgedChoice) -> int:
-        return THREADS[-1]
+        return LARGEST if choice.threads_per_row <= LARGEST else 0
 
     def _check_threads(self, choice: EdgedChoice) -> None:
         """As many warps of a cluster as a warp has lanes, at least: each lane takes up what one of them sends."""
         per_row, least = choice.threads_per_row, WARP * WARP // self.target.cluster
         choice.require(per_row >= least, "threads_per_row", f"it is {per_row}, and {least} are the fewest")
-        choice.require_block("threads_per_row", per_row, THREADS[-1])
+        choice.require_block("threads_per_row", per_row, LONGEST)
+        if per_row > LARGEST:
+            super(ManySamples, self)._check_threads(choice)

@@ -21,7 +21,6 @@ from fusebuild.kernels.persistent.long_rows import (
     EDGED_ROWS,
     EDGED_RUNGS,
     FEWEST_COLUMNS,
-    LONG_SAMPLED_RUNGS,
     RESIDENT_ROW_BYTES,
     SAMPLED_RUNGS,
     THREAD_BYTES,
@@ -31,6 +30,7 @@ from fusebuild.kernels.persistent.long_rows import (
     shared_by_rows,
     shared_by_some,
 )
+from fusebuild.kernels.persistent.many_samples import THREADS
 from fusebuild.kernels.persistent.resident_view import inner_resident
 from fusebuild.kernels.persistent.trailing_view import inner_trailing
 from fusebuild.target.table import TARGETS, Target
@@ -315,7 +315,7 @@ class TestSamples:
             assert heuristics.room == 2
             assert longest(variant) == held + 23
             assert ("aligned", 2, 16) in variant.guard
-        assert len(found) == len(SAMPLED_RUNGS) + len(LONG_SAMPLED_RUNGS) + 1
+        assert len(found) == len(SAMPLED_RUNGS) + len(THREADS) + 1
 
     @pytest.mark.parametrize("columns", [4096, 8192, 16384, 32768])
     @pytest.mark.parametrize("name", ["sm_90", "sm_100"])
