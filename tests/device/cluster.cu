@@ -36,6 +36,20 @@ CLUSTER_KERNEL(512, 4)
 CLUSTER_KERNEL(1024, 2)
 CLUSTER_KERNEL(1024, 8)
 
+// The same where the launch says how many threads a block has.
+FUSEBUILD_CLUSTER_KERNEL(512, 1, 8)
+rows_of_threads(const float* __restrict__ in, double* __restrict__ out) {
+  ClusterPhase phase = join_cluster();
+  const int threads = block_threads(), thread = block_x() * threads + thread_x();
+  double sum = in[thread];
+  float highest = in[thread];
+  reduce_row_of_threads<512, 8>(phase, threads, accumulator<Sum>(sum), accumulator<Max>(highest));
+  reduce_row_of_threads<512, 8>(phase, threads, accumulator<Max>(sum));
+  out[2 * thread] = sum;
+  out[2 * thread + 1] = highest;
+}
+FUSEBUILD_CLUSTER_ENTRY(rows_of_threads, 8)
+
 // The other types: wrapping int64 sums, int32 products and extremes, any and all.
 FUSEBUILD_CLUSTER_KERNEL(64, 1, 4)
 rows_of_integers(const int64_t* __restrict__ in, int64_t* __restrict__ out) {

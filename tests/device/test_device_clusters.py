@@ -60,6 +60,15 @@ def test_cluster_reductions_share_a_turn_and_agree_in_every_thread_of_every_bloc
     assert torch.allclose(out[:, 0], expected, rtol=1e-11, atol=1e-11, equal_nan=True)
 
 
+@pytest.mark.parametrize("threads", [128, 160, 256, 384, 512])
+def test_a_launch_says_how_many_threads_a_block_has(threads):
+    x = sample(torch.float32, 16 * threads).view(2, 8 * threads)
+    out = run_clusters("rows_of_threads", 16, threads, x, 2).view(2, 8 * threads, 2)
+    assert same_values(out, out[:, :1].expand_as(out).contiguous()), "threads of a row disagree"
+    expected = torch.stack([x.double().sum(1), x.double().amax(1)], dim=1)
+    assert torch.allclose(out[:, 0], expected, rtol=1e-11, atol=1e-11)
+
+
 def test_cluster_reductions_of_integers_wrap_and_of_bools_ask_any_and_all():
     x = sample(torch.int64, 256, seed=1) + 2**62
     for values, any_is_3, all_are_not_3 in ((x, 0, 1), (x.index_fill(0, torch.tensor([177]), 3), 1, 0)):

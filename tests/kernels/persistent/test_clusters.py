@@ -15,7 +15,7 @@ from support.small_recipes import primitive, recipe_of, text_of, whole
 
 SM_90 = TARGETS["sm_90"]
 SOFTMAX_BODY = "m = max(x, dims=[1], keepdim=True)\ne = exp(x - m)\ns = sum(e, dims=[1], keepdim=True)\ny = e / s"
-EDGED = ("edged1", "edged8192", "edged32768", "edged131072", "edged262144")
+EDGED = ("edged1", "edged8192", "edged32768", "edged65536", "edged131072", "edged262144")
 SOFTMAX = whole({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"})
 
 

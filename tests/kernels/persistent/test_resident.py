@@ -15,6 +15,7 @@ from fusebuild.kernels.common.filling import running_clusters
 from fusebuild.kernels.common.rows import CLUSTER_BUFFER_BYTES, fits_exchange
 from fusebuild.kernels.common.spec import VariantSpec, axis_domain
 from fusebuild.kernels.common.view import KernelView, Sweep
+from fusebuild.kernels.families import view_of
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT
 from fusebuild.kernels.persistent.long_rows import (
     EDGED_COLUMNS,
@@ -30,7 +31,7 @@ from fusebuild.kernels.persistent.long_rows import (
     shared_by_rows,
     shared_by_some,
 )
-from fusebuild.kernels.persistent.many_samples import THREADS
+from fusebuild.kernels.persistent.many_samples import LONGEST, THREADS
 from fusebuild.kernels.persistent.resident_view import inner_resident
 from fusebuild.kernels.persistent.trailing_view import inner_trailing
 from fusebuild.target.table import TARGETS, Target
@@ -38,6 +39,7 @@ from support.places import TEMPLATES
 from support.small_recipes import whole
 
 SM_90 = TARGETS["sm_90"]
+STEPS = sorted({*EDGED_RUNGS, 65536})
 SOFTMAX_BODY = "m = max(x, dims=[1], keepdim=True)\ne = exp(x - m)\ny = e / sum(e, dims=[1], keepdim=True)"
 NORM_BODY = "v, m = var_mean(x, dims=[1], correction=0, keepdim=True)\ny = (x - m) * rsqrt(v + 0.01) * w + b"
 SCALE_BODY = "y = x * rsqrt(mean(x * x, dims=[1], keepdim=True) + 0.01) * w"
@@ -135,7 +137,9 @@ class TestEdgedRows:
             if not name.startswith("edged"):
                 continue
             launch, found = variant.launches[-1], heuristics_of(variant)
-            held = found.cluster * found.threads.per_row * found.chunks * 8 + 15
+            threads, _, _ = launch.block
+            assert isinstance(threads, int)
+            held = found.cluster * threads * found.chunks * 8 + 15
             assert longest(variant) == held
             planned = name.partition("_")[0][5:]
             assert (columns if len(planned) == 1 and columns % 8 else int(planned)) <= held
@@ -147,8 +151,21 @@ class TestEdgedRows:
 
     @pytest.mark.parametrize("columns", [1, 100, 8192, 131072])
     def test_are_a_ladder_whatever_the_first_case_is(self, columns: int) -> None:
-        held = [longest(variant) for variant in walked(SOFTMAX, columns).values()]
-        assert held == [rung + 15 for rung in EDGED_RUNGS]
+        """One kernel of it takes two steps."""
+        found = walked(SOFTMAX, columns)
+        assert [longest(variant) for variant in found.values()] == [rung + 15 for rung in STEPS]
+        kernels = [variant.launches[-1].kernel for variant in found.values()]
+        assert sum(kernel not in kernels[:at] for at, kernel in enumerate(kernels)) == len(EDGED_RUNGS)
+
+    def test_have_half_of_the_threads_where_rows_are_half_as_long(self) -> None:
+        """Where the step before would take rows of a quarter: with as much of a row to each thread."""
+        found = walked(SOFTMAX, 8192)
+        (whole_rows,), (halves,) = found["edged131072_vec8_int32"].launches, found["edged65536_vec8_int32"].launches
+        assert (whole_rows.block, halves.block) == ((512, 1, 1), (256, 1, 1))
+        assert (whole_rows.kernel, whole_rows.grid) == (halves.kernel, halves.grid)
+        assert found["edged65536_vec8_int32"].decision is None
+        text = "\n".join(line for sweep in inner_resident(halves.kernel).sweeps for line in [sweep.reduce])
+        assert text.count("fb::reduce_row_of_threads<kMostThreads, kCluster>(phase, threads, ") == 2
 
     def test_leave_few_long_rows_to_more_blocks(self) -> None:
         """Each takes rows of half the length that it holds, or a quarter, where all blocks of the next one run."""
@@ -315,7 +332,7 @@ class TestSamples:
             assert heuristics.room == 2
             assert longest(variant) == held + 23
             assert ("aligned", 2, 16) in variant.guard
-        assert len(found) == len(SAMPLED_RUNGS) + len(THREADS) + 1
+        assert len(found) == len(SAMPLED_RUNGS) + len((*THREADS, LONGEST)) + 1
 
     @pytest.mark.parametrize("columns", [4096, 8192, 16384, 32768])
     @pytest.mark.parametrize("name", ["sm_90", "sm_100"])
@@ -364,6 +381,34 @@ class TestSamples:
         guard = walked(whole(SAMPLES, MODULATED, {"y": "bfloat16"}), 4096)["edged98304_vec8_int32"].guard
         sizes = {"B": 211, "S": rows, "N": columns}
         assert all(evaluate(each, sizes, lambda fid, size: True) for each in guard) == stays
+
+    def test_have_as_many_threads_as_long_rows_ask_for(self) -> None:
+        """One kernel whose launches say how many, and one for the longest, which knows."""
+        found = [*walked(whole(SAMPLES, MODULATED, {"y": "bfloat16"}), 4096).values()][-4:]
+        launches = [variant.launches[-1] for variant in found]
+        assert [launch.block for launch in launches] == [(128, 1, 1), (160, 1, 1), (256, 1, 1), (512, 1, 1)]
+        texts = ["\n".join(sweep.reduce for sweep in view_of(launch.kernel).sweeps) for launch in launches]
+        assert all("fb::reduce_row_of_threads<kMostThreads, kCluster>(phase, threads, " in text for text in texts[:3])
+        assert "fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, " in texts[3]
+        for launch, blocks in zip(launches, (4, 3, 2, 1), strict=True):
+            assert isinstance(launch.shared_bytes, int)
+            assert blocks * launch.shared_bytes < SM_90.shared_bytes
+            heuristics = launch.kernel.heuristics
+            assert isinstance(heuristics, SampledHeuristics)
+            assert heuristics.walkers == evaluate(running_clusters(8, blocks), {MULTIPROCESSORS: 132})
+
+    @pytest.mark.parametrize(
+        ("rows", "columns", "threads"),
+        [(46, 40000, 128), (45, 40000, 160), (31, 40000, 160), (30, 40000, 256), (14, 40000, 256), (100, 49545, 160),
+         (100, 65245, 256), (14, 100000, 512)],
+    )  # fmt: skip
+    def test_have_more_threads_where_rows_are_few(self, rows: int, columns: int, threads: int) -> None:
+        found = walked(whole(SAMPLES, MODULATED, {"y": "bfloat16"}), 4096).values()
+        sizes = {"B": 1, "S": rows, "N": columns - columns % 8}
+        taken = next(
+            each for each in found if all(evaluate(guard, sizes, lambda fid, size: True) for guard in each.guard)
+        )
+        assert taken.launches[-1].block == (threads, 1, 1)
 
     def test_trail_where_they_are_longer(self) -> None:
         """In vectors that are aligned in the row, and cut out of words in what rows share."""
