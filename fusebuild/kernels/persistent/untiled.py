@@ -2,7 +2,7 @@
 
 A tile has to come before a thread can begin and to be whole before it can leave, and a block's threads have many of its
 elements. Where a device has threads enough for all elements, or nearly, that is most of what a call takes: such rows
-have as many threads as run in two turns, up to a warp, which load all that they need at once and store it themselves.
+have as many threads as run in a turn or two, up to a warp, which load all that they need at once and store it themselves.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ MOST_HELD = 16
 THREADS_WANTED = 1024
 """Threads of a multiprocessor up to which rows are few: with as many, none has too many elements."""
 
-TURNS = 2
-"""Rows may have so many times the threads that run at once. (H100, once and twice: groupnorm of 58368 rows of 10
-elements 7.5 and 5.2 us; of 17523 rows of 25 4.5 and 4.8.)"""
+FEW_HELD = 4
+"""Elements of a row that a thread may have where all threads run at once; else rows have twice as many threads, which
+run in two turns. (H100, groupnorm of 58368 rows of 10 elements, in one turn and in two: 7.5 and 5.2 us.)"""
+
+MOST_EACH = 6
+"""Elements that each of ``THREADS_WANTED`` would have, up to which rows are few: what they store themselves is parts of
+sectors, each of which takes as long as a whole one."""
 
 MOST_ROWS = 512
 """Rows for each multiprocessor up to which they are few. (H100, layernorm of one column, without tiles and with them:
@@ -49,16 +53,19 @@ class Untiled:
         long: list[Formula] = [("le", self.least, self.columns)] if self.least > 1 else []
         wanted = product([THREADS_WANTED, MULTIPROCESSORS])
         held: Formula = ("ceil_div", product([self.rows, self.columns]), wanted)
-        return product([few_rows, *long, ("le", self.columns, WARP * self.most), ("le", held, self.most)])
+        most = min(MOST_EACH, self.most)
+        return product([few_rows, *long, ("le", self.columns, WARP * self.most), ("le", held, most)])
 
     @property
     def _threads(self) -> Formula:
-        """The threads of a row, a power of two up to a warp: as many as have an element and run in two turns,
-        but so many that none has too many elements."""
-        room = product([TURNS, self.threads * self.blocks, MULTIPROCESSORS])
+        """The threads of a row, a power of two up to a warp: as many as have an element and run at once, or in two
+        turns where they have more, but so many that none has too many elements."""
+        room = product([self.threads * self.blocks, MULTIPROCESSORS])
 
         def doubled(power: int) -> Formula:
-            runs = product([("le", product([2 << power, self.rows]), room), ("lt", 1 << power, self.columns)])
+            turns = total([1, ("lt", FEW_HELD << power, self.columns)])
+            fits: Formula = ("le", product([2 << power, self.rows]), product([room, turns]))
+            runs = product([fits, ("lt", 1 << power, self.columns)])
             return product([1 << power, ("max", runs, ("lt", self.most << power, self.columns))])
 
         return total([1, *map(doubled, range(WARP.bit_length() - 1))])
