@@ -21,7 +21,7 @@ MOST_HELD = 16
 THREADS_WANTED = 1024
 """Threads of a multiprocessor up to which rows are few: with as many, none has too many elements."""
 
-FEW_HELD = 4
+FEW_HELD = 2
 """Elements of a row that a thread may have where all threads run at once; else rows have twice as many threads, which
 run in two turns. (H100, groupnorm of 58368 rows of 10 elements, in one turn and in two: 7.5 and 5.2 us.)"""
 
