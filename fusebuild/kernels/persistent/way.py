@@ -219,16 +219,29 @@ class Way(RowTask, ABC):
     def but_for_few(self, variants: Sequence[VariantSpec]) -> tuple[VariantSpec, ...]:
         """Steps of a ladder, each of which ends its guard with the longest row that it holds, and leaves those that are
         more than half as long to the next one where rows are so few that all blocks of that run at a time, and those
-        that are more than a quarter as long where rows are half as many. The step for rows of a size that the recipe
-        names takes all of those."""
+        that are more than a quarter as long where rows are half as many. Steps whose blocks walk leave as few rows as
+        run at a time to the next one whose blocks do not: there is no second row for what stays. The step for rows of
+        a size that the recipe names takes all of those."""
         known = self.known_columns
         is_taken = known is not None and not (self.FOR_ODD_ROWS and known % self.vec == 0)
         holding = [each for each in variants if is_taken and longest(each) >= (known or 0)]
         steps = (
             (variant, rows_at_a_time(longer, self.target.multiprocessors)) for variant, longer in pairwise(variants)
         )
-        left = (step[0] if step[0] in holding[:1] else self._but_for_few(*step) for step in steps)
-        return (*left, *variants[-1:])
+        left = [step[0] if step[0] in holding[:1] else self._but_for_few(*step) for step in steps]
+        return self._walked_by_many((*left, *variants[-1:]))
+
+    def _walked_by_many(self, variants: Sequence[VariantSpec]) -> tuple[VariantSpec, ...]:
+        """The steps, of which those that walk take more rows than the one after all of them has at a time."""
+        walked = [at for at, variant in enumerate(variants) if _walks(variant)]
+        if not walked or walked[-1] + 1 == len(variants):
+            return tuple(variants)
+        after = variants[walked[-1] + 1]
+        many: Formula = ("lt", rows_at_a_time(after, self.target.multiprocessors), self.rows)
+        return tuple(
+            replace(each, guard=(*each.guard[:-1], many, each.guard[-1])) if at in walked else each
+            for at, each in enumerate(variants)
+        )
 
     def _but_for_few(self, variant: VariantSpec, few: int) -> VariantSpec:
         times = total([1, ("le", self.rows, few), product([2, ("le", self.rows, few // 2)])])
@@ -272,6 +285,11 @@ def longest(variant: VariantSpec) -> int:
     fits = variant.guard[-1]
     assert isinstance(fits, tuple)
     return int(str(fits[2]))
+
+
+def _walks(variant: VariantSpec) -> bool:
+    heuristics = variant.launches[-1].kernel.heuristics
+    return isinstance(heuristics, Walked) and heuristics.walkers > 0
 
 
 def rows_at_a_time(variant: VariantSpec, multiprocessors: int) -> int:
