@@ -45,8 +45,8 @@ AT_A_TIME = 512
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManySamples(LongRowsWay):
     """A step for each number of threads. Rows that are no more than the clusters of larger blocks that run at a time
-    have those: then the threads of a row are what counts. (H100, 14 rows of 40000: 5.3 us with 256 threads; with 512, which
-    take what stays for as long, 5.9.)"""
+    have those: then the threads of a row are what counts. (H100, 14 rows of 40000: 5.3 us with 256 threads, 5.9 with
+    512.)"""
 
     FOR_ODD_ROWS: ClassVar[bool] = True
 

@@ -2,7 +2,7 @@
 
 A tile has to come before a thread can begin and to be whole before it can leave, and a block's threads have many of its
 elements. Where a device has threads enough for all elements, or nearly, that is most of what a call takes: such rows
-have as many threads as run in a turn or two, up to a warp, which load all that they need at once and store it themselves.
+have as many threads as run in a turn or two, up to a warp, which load all that they need at once and store it.
 """
 
 from __future__ import annotations

@@ -154,9 +154,10 @@ FUSEBUILD_DEVICE PeerAddress barrier_in_peer(TransferBarrier (&mine)[kCount], in
   return in_peer(mine, peer) + number * static_cast<int>(sizeof(TransferBarrier));
 }
 
-// Reduces across the threads of the kCluster blocks, each of so many `threads`, that walk one row: kMostThreads
-// or, where all blocks together have as many warps as a warp has lanes, fewer whole warps. All threads of the cluster must call this, with the same ClusterPhase. Safe to call back to
-// back, and a block may return after its last call: by then it has what its peers send.
+// Reduces across the threads of the kCluster blocks, each of so many `threads`, that walk one row:
+// kMostThreads or, where all blocks together have as many warps as a warp has lanes, fewer whole warps. All
+// threads of the cluster must call this, with the same ClusterPhase. Safe to call back to back, and a block
+// may return after its last call: by then it has what its peers send.
 //
 // Every warp sends its partial results straight into the shared memory of all the blocks; when all have come,
 // every warp combines its own block's copy: lanes take every 32nd slot, then they shuffle. Nobody is sent

@@ -17,8 +17,8 @@ struct Nth {};
 // `left` elements before that ends.
 template <int N, typename Index>
 struct Pieces {
-  // Pieces that are shorter than a vector, of which it has parts of so many at most, are gathered: the vector's
-  // first elements take what they have, and are spread from there.
+  // Pieces that are shorter than a vector, of which it has parts of so many at most, are gathered: the
+  // vector's first elements take what they have, and are spread from there.
   static constexpr int kGathered = 4;
   static constexpr int kShortest = (N + kGathered - 3) / (kGathered - 1);  // of those
 
@@ -100,8 +100,8 @@ struct Pieces {
     }
   }
 
-  // Two bytes of the gathered ones for each of four elements, from number `element` on: the numbers of both are
-  // in a byte.
+  // Two bytes of the gathered ones for each of four elements, from number `element` on: the numbers of both
+  // are in a byte.
   FUSEBUILD_DEVICE uint32_t bytes_of(int element) const {
     uint32_t bytes = 0x10101010;
     FUSEBUILD_UNROLL

@@ -373,8 +373,8 @@ FUSEBUILD_DEVICE uint32_t shift_up(uint32_t word, int places) {
   return result;
 }
 
-// Four of the eight bytes of two words, from `low`'s first to `high`'s last: each by its number, from 0 to 7, in one of
-// the selector's four lower groups of four bits.
+// Four of the eight bytes of two words, from `low`'s first to `high`'s last: each by its number, from 0 to 7,
+// in one of the selector's four lower groups of four bits.
 FUSEBUILD_DEVICE uint32_t select_bytes(uint32_t low, uint32_t high, uint32_t selector) {
   uint32_t result;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "r"(selector));

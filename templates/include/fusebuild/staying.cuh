@@ -22,8 +22,8 @@ FUSEBUILD_DEVICE void copy_around(Packed<T, N>* place, const T* address, bool ne
 }
 
 // Takes the `count` vectors of the thread, which begin so many elements `beyond` its words, out of those, a
-// chunk of `places` after another: for all threads of a block, which know from a barrier that what all of them
-// copied is there. One after another: registers are full of the row.
+// chunk of `places` after another: for all threads of a block, which know from a barrier that what all of
+// them copied is there. One after another: registers are full of the row.
 template <int kChunks, int N, typename T>
 FUSEBUILD_DEVICE void align_words(Packed<T, N>* words, int places, int beyond, int count) {
   if (beyond == 0) return;

@@ -194,7 +194,22 @@ class TestEdgedRows:
     def test_take_aligned_weights_that_stay(self) -> None:
         x, w, b, y = (("aligned", fid, 16) for fid in (0, 1, 2, *NORM.outputs))
         _, variant = own(NORM, 50257)
-        assert variant.guard[1:-1] == (x, y, LONGER, w, b)
+        assert variant.guard[1:-1] == (x, y, LONGER, w, b, ("lt", 16, "M"))
+
+    def test_stay_where_rows_are_more_than_run_at_a_time_without(self) -> None:
+        """Else there is no second row for what stays: a cluster of the next step takes each."""
+        found = walked(NORM, 8192)
+        walkers = {name: heuristics_of(variant).walkers for name, variant in found.items()}
+        assert [name for name, number in walkers.items() if number] == [f"edged{N}_vec8_int32" for N in (32768, 131072)]
+        for columns in (8209, 33001, 131087):
+            for rows in (1, 16):
+                sizes = {"M": rows, "N": columns}
+                taken = next(
+                    name
+                    for name, each in found.items()
+                    if all(evaluate(guard, sizes, lambda fid, size: True) for guard in each.guard)
+                )
+                assert taken == "edged262144_vec8_int32"
 
     def test_two_kept_inputs_share_registers(self) -> None:
         body = "m = mean(x * z, dims=[1], keepdim=True)\ny = x * z - m"

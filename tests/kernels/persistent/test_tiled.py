@@ -78,13 +78,25 @@ def test_as_many_threads_share_a_row_as_hold_it(columns: int, threads: int) -> N
 
 @pytest.mark.parametrize(
     ("columns", "rows"),
-    [(35, (64, 64)), (69, (32, 64)), (136, (32, 64)), (137, (16, 64)), (272, (16, 64))],
+    [(35, (64, 128)), (69, (64, 64)), (136, (32, 64)), (137, (32, 64)), (272, (16, 64))],
 )
-def test_tiles_of_few_rows_have_no_more_than_a_block_has_at_a_time(columns: int, rows: tuple[int, int]) -> None:
-    """Six tiles of 64 rows for each multiprocessor are many."""
+def test_tiles_of_few_rows_have_no_more_than_run_at_a_time(columns: int, rows: tuple[int, int]) -> None:
+    """Six tiles of 64 rows for each multiprocessor are many: then rows that a warp takes together are apart."""
     variant = tiled(norm())
     assert variant is not None
     assert tuple(kernel_sizes(variant, M=M, N=columns)[1] for M in (6 * 64 * 132, 6 * 64 * 132 + 1)) == rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "turns"), [(100_000, 15, 1), (200_000, 15, 1), (400_000, 15, 1), (600_000, 15, 2)]
+)
+def test_as_few_tiles_as_run_at_a_time_take_all_rows(rows: int, columns: int, turns: int) -> None:
+    """Or twice as many, where those would be too large."""
+    variant = tiled(norm())
+    assert variant is not None
+    _, _, blocks, _ = kernel_sizes(variant, M=rows, N=columns)
+    at_a_time = variant.launches[0].kernel.min_blocks * 132
+    assert (turns - 1) * at_a_time < blocks <= turns * at_a_time
 
 
 def without_tiles(rows: int, columns: int) -> tuple[int, int]:
@@ -104,8 +116,9 @@ def without_tiles(rows: int, columns: int) -> tuple[int, int]:
         (1000, 9, 16),
         (1000, 31, 32),
         (512 * 132, 4, 2),  # twice as many threads would take more than two turns
-        (6 * 128 * 132 // 8, 127, 16),
-        (6 * 128 * 132 // 8 + 1, 127, 8),
+        (6 * 128 * 132 // 16, 127, 32),
+        (6 * 128 * 132 // 16 + 1, 127, 16),
+        (9088, 14, 8),  # twice as many would have less than two elements, and take a turn more
         (6 * 128 * 132 // 8 + 1, 60, 8),
         (10, 512, 32),
     ],
@@ -114,7 +127,7 @@ def test_few_rows_are_in_no_tiles(rows: int, columns: int, threads: int) -> None
     assert without_tiles(rows, columns) == (threads, -(-rows * threads // 128))
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(512 * 132 + 1, 1), (10, 513), (60_000, 37)])
+@pytest.mark.parametrize(("rows", "columns"), [(512 * 132 + 1, 1), (10, 513), (60_000, 37), (60_000, 14), (8000, 127)])
 def test_many_rows_and_long_ones_are_in_tiles(rows: int, columns: int) -> None:
     variant = tiled(norm())
     assert variant is not None
