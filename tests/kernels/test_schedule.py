@@ -354,7 +354,7 @@ def persistent(spec: KernelSpec) -> PersistentHeuristics:
     return spec.heuristics
 
 
-EDGED = ("edged1", "edged8192", "edged32768", "edged131072", "edged262144")
+EDGED = ("edged1", "edged8192", "edged32768", "edged65536", "edged131072", "edged262144")
 WAYS = ("short", "registers4096", "registers", *EDGED, "tiled")
 WHOLE = "N: {multiple_of: 8}"
 """Rows that are whole vectors."""

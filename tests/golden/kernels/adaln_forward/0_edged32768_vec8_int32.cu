@@ -1,11 +1,11 @@
 // adaln_forward.yaml, segment 0: inner_persistent, variant edged32768_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 15: 9, 18: 11, 30: 22}
 // schedule: threads.per_row=256 threads.rows=1 cluster=4 chunks=4 walkers=90 multiprocessors=132 places=1 cached=[0]
-//   resident=[1, 2] ahead=True has_edges=True room=2 of_samples=[3, 4]
+//   resident=[1, 2] ahead=True has_edges=True room=2 most_threads=0 of_samples=[3, 4]
 // launch: segment 0, edged32768_vec8_int32 on sm_90: grid 4*min(B*S, max(1, (90*gpu.multiprocessors) // 132)), 1, 1;
-//   block 256, 1, 1; shared 65792 bytes; given x, weight, bias, scale, shift, mean, rstd, y, D, B, S, D, max(1,
-//   (90*gpu.multiprocessors) // 132), S; if D < 2146435072, aligned(x, 16), aligned(y, 16), 512 < (D + 384*(B*S <=
-//   16384)), aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(shift, 16), D <= 32791
+//   block 256, 1, 1; shared 65792 bytes; overlaps what is before; given x, weight, bias, scale, shift, mean, rstd, y,
+//   D, B, S, D, max(1, (90*gpu.multiprocessors) // 132), S; if D < 2146435072, aligned(x, 16), aligned(y, 16), 512 < (D
+//   + 384*(B*S <= 16384)), aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(shift, 16), D <= 32791
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -14,15 +14,15 @@ constexpr int kCluster = 4;  // neighbouring blocks, which have rows together
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 4;  // vectors of a row that a thread holds
 constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
-constexpr int kPlaces = fb::kPlacesOf<kThreadsPerRow>;  // in shared memory
+constexpr int kPlaces = fb::places_of(kThreadsPerRow);  // in shared memory
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 3, kCluster)
-inner_sampled_13b8843c9e3779db(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[B, S, D]
-    const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[D]
-    const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[D]
-    const __nv_bfloat16* __restrict__ T3,  // scale: bfloat16[B, D]
-    const __nv_bfloat16* __restrict__ T4,  // shift: bfloat16[B, D]
+inner_sampled_62134f68040b4faa(
+    const __nv_bfloat16* T0,  // x: bfloat16[B, S, D]
+    const __nv_bfloat16* T1,  // weight: bfloat16[D]
+    const __nv_bfloat16* T2,  // bias: bfloat16[D]
+    const __nv_bfloat16* T3,  // scale: bfloat16[B, D]
+    const __nv_bfloat16* T4,  // shift: bfloat16[B, D]
     float* __restrict__ T15,  // mean: float[B, S]
     float* __restrict__ T18,  // rstd: float[B, S, 1]
     __nv_bfloat16* __restrict__ T30,  // y: bfloat16[B, S, D]
@@ -32,6 +32,7 @@ inner_sampled_13b8843c9e3779db(
     int64_t n2,  // D
     int64_t walkers,  // clusters that share the rows
     int64_t run) {  // rows that follow each other in a sample
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   fb::ClusterPhase phase = fb::join_cluster();
   const int64_t rows = n0 * n1;
   const Index columns = n2;
@@ -197,11 +198,11 @@ inner_sampled_13b8843c9e3779db(
       fb::wait_copies<0>();
       fb::sync_block();
       if (is_elsewhere) {
-        fb::align_words<kThreadsPerRow, kChunks>(h1, fb::place_of(T1 + start) % kVec, vectors);
-        fb::align_words<kThreadsPerRow, kChunks>(h2, fb::place_of(T2 + start) % kVec, vectors);
+        fb::align_words<kChunks>(h1, kPlaces, fb::place_of(T1 + start) % kVec, vectors);
+        fb::align_words<kChunks>(h2, kPlaces, fb::place_of(T2 + start) % kVec, vectors);
       }
-      fb::align_words<kThreadsPerRow, kChunks>(h3, fb::place_of(r3 + start) % kVec, vectors);
-      fb::align_words<kThreadsPerRow, kChunks>(h4, fb::place_of(r4 + start) % kVec, vectors);
+      fb::align_words<kChunks>(h3, kPlaces, fb::place_of(r3 + start) % kVec, vectors);
+      fb::align_words<kChunks>(h4, kPlaces, fb::place_of(r4 + start) % kVec, vectors);
     }
     FUSEBUILD_UNROLL
     for (int c = 0; c < kChunks; ++c) {
@@ -259,4 +260,4 @@ inner_sampled_13b8843c9e3779db(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_sampled_13b8843c9e3779db, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_sampled_62134f68040b4faa, kCluster)

@@ -1,8 +1,8 @@
 // batches_cluster.yaml, segment 0: inner_persistent, variant cluster4_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 16: 4, 30: 23}
 // schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] early=[] cluster=4 ahead=0
-// launch: segment 0, cluster4_vec8_int32 on sm_90: grid 4*M, 1, 1; block 512, 1, 1; given x, place, largest, y, N; if N
-//   < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(y, 16), 32783 < N, N <= 131072
+// launch: segment 0, cluster4_vec8_int32 on sm_90: grid 4*M, 1, 1; block 512, 1, 1; overlaps what is before; given x,
+//   place, largest, y, N; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(y, 16), 65551 < N, N <= 131072
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -42,12 +42,13 @@ constexpr int kChunks = 8;  // vectors of a row that a thread holds
 constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_4dea12edab2913b6(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
-    const int64_t* __restrict__ T1,  // place: int64[M, 1]
+inner_persistent_b8d8665c26e16c4a(
+    const __nv_bfloat16* T0,  // x: bfloat16[M, N]
+    const int64_t* T1,  // place: int64[M, 1]
     int64_t* __restrict__ T16,  // largest: int64[M, 1]
     float* __restrict__ T30,  // y: float[M, N]
     int64_t n1) {  // N
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   fb::ClusterPhase phase = fb::join_cluster();
   const Index columns = n1;
   const int rank = fb::cluster_rank<kCluster>();
@@ -128,4 +129,4 @@ inner_persistent_4dea12edab2913b6(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_4dea12edab2913b6, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_b8d8665c26e16c4a, kCluster)

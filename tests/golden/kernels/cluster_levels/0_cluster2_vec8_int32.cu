@@ -2,9 +2,9 @@
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 13: 12, 26: 22, 31: 21, 36: 28, 39: 31}
 // schedule: threads.per_row=256 threads.rows=1 storage=cluster chunks=5 cached=[0, 1] kept=[20, 9] early=[] cluster=2
 //   ahead=0
-// launch: segment 0, cluster2_vec8_int32 on sm_90: grid 2*M, 1, 1; block 256, 1, 1; given x, y, weight, per_row, total,
-//   m, v, out, also, N, N; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(y, 16), aligned(weight, 16),
-//   aligned(out, 16), aligned(also, 16), 8207 < N, N <= 20480
+// launch: segment 0, cluster2_vec8_int32 on sm_90: grid 2*M, 1, 1; block 256, 1, 1; overlaps what is before; given x,
+//   y, weight, per_row, total, m, v, out, also, N, N; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(y, 16),
+//   aligned(weight, 16), aligned(out, 16), aligned(also, 16), 8207 < N, N <= 20480
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -15,7 +15,7 @@ constexpr int kChunks = 5;  // vectors of a row that a thread holds
 constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_83cbcaa8d050fe4e(
+inner_persistent_140524015bc42ad9(
     const __half* T0,  // x: half[M, N]
     const float* T1,  // y: float[M, N]
     const __nv_bfloat16* T2,  // weight: bfloat16[N]
@@ -27,6 +27,7 @@ inner_persistent_83cbcaa8d050fe4e(
     int32_t* T39,  // also: int32[M, N]
     int64_t s23,  // N
     int64_t n1) {  // N
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   fb::ClusterPhase phase = fb::join_cluster();
   const Index columns = n1;
   const int rank = fb::cluster_rank<kCluster>();
@@ -176,4 +177,4 @@ inner_persistent_83cbcaa8d050fe4e(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_83cbcaa8d050fe4e, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_140524015bc42ad9, kCluster)

@@ -1,7 +1,7 @@
 // cluster_levels.yaml, segment 1: inner_persistent, variant cluster2_vec4_int32
 // segment fids to original fids: {0: 4, 4: 34}
 // schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] early=[] cluster=2 ahead=0
-// launch: segment 1, cluster2_vec4_int32 on sm_90: grid 2, 1, 1; block 512, 1, 1; overlaps the one before; given z,
+// launch: segment 1, cluster2_vec4_int32 on sm_90: grid 2, 1, 1; block 512, 1, 1; overlaps what is before; given z,
 //   of_z; if aligned(z, 16), aligned(of_z, 16)
 #include <fusebuild/kernel.cuh>
 
@@ -13,8 +13,8 @@ constexpr int kChunks = 8;  // vectors of a row that a thread holds
 constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_66bb4f5f91b342df(
-    const float* __restrict__ T0,  // z: float[300, 100]
+inner_persistent_58c3f2448f61dcfc(
+    const float* T0,  // z: float[300, 100]
     float* __restrict__ T4) {  // of_z: float[300, 100]
   fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   fb::ClusterPhase phase = fb::join_cluster();
@@ -65,4 +65,4 @@ inner_persistent_66bb4f5f91b342df(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_66bb4f5f91b342df, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_58c3f2448f61dcfc, kCluster)

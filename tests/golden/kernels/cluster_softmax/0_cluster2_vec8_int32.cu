@@ -1,9 +1,9 @@
 // cluster_softmax.yaml, segment 0: inner_persistent, variant cluster2_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 9: 8, 15: 13, 16: 14, 21: 18, 22: 19}
 // schedule: threads.per_row=256 threads.rows=1 storage=cluster chunks=16 cached=[0] kept=[] early=[] cluster=2 ahead=3
-// launch: segment 0, cluster2_vec8_int32 on sm_90: grid 2*M, 1, 1; block 256, 1, 1; given x, weight, mean, total,
-//   variance, y, top, N; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(y, 16), 32783 <
-//   N, N <= 65536
+// launch: segment 0, cluster2_vec8_int32 on sm_90: grid 2*M, 1, 1; block 256, 1, 1; overlaps what is before; given x,
+//   weight, mean, total, variance, y, top, N; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(weight, 16),
+//   aligned(y, 16), 32783 < N, N <= 65536
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -44,15 +44,16 @@ constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of 
 constexpr int kAhead = 3;  // how many of them ahead the last sweep loads what the thread does not hold
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_a138f0873ac2cdf0(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
-    const float* __restrict__ T1,  // weight: float[N]
+inner_persistent_aaf00ac3a6c43706(
+    const __nv_bfloat16* T0,  // x: bfloat16[M, N]
+    const float* T1,  // weight: float[N]
     float* __restrict__ T9,  // mean: float[M, 1]
     float* __restrict__ T15,  // total: float[M, 1]
     float* __restrict__ T16,  // variance: float[M, 1]
     __nv_bfloat16* __restrict__ T21,  // y: bfloat16[M, N]
     __nv_bfloat16* __restrict__ T22,  // top: bfloat16[M, 1]
     int64_t n1) {  // N
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   fb::ClusterPhase phase = fb::join_cluster();
   const Index columns = n1;
   const int rank = fb::cluster_rank<kCluster>();
@@ -151,4 +152,4 @@ inner_persistent_a138f0873ac2cdf0(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_a138f0873ac2cdf0, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_aaf00ac3a6c43706, kCluster)

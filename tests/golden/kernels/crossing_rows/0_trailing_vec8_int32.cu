@@ -2,7 +2,7 @@
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 20: 16, 21: 22}
 // schedule: threads.per_row=256 threads.rows=1 vectors=8 moments.element=0 moments.center=5 of_samples=[]
 // launch: segment 0, trailing_vec8_int32 2 of 2 on sm_90: grid (0 < N*G)*(max(1, ceil_div(K*H*W, 16384))*N*G + argument
-//   15), 1, 1; block 256, 1, 1; overlaps the one before; given x, weight, bias, spread, normed, slot 0 of 4*N*G*(max(1,
+//   15), 1, 1; block 256, 1, 1; overlaps what is before; given x, weight, bias, spread, normed, slot 0 of 4*N*G*(max(1,
 //   ceil_div(K*H*W, 16384)) + 1) bytes, slot 1 of 4*N*G*(max(1, ceil_div(K*H*W, 16384)) + 1) bytes, K*H*W, N, G, K, H,
 //   W, max(1, ceil_div(K*H*W, 16384)), max(1, ceil_div(K*H*W, 16384)) + gpu.multiprocessors, slot 2 of 128*ceil_div(N*G
 //   + 1, 32) bytes; if K*H*W < 2146435072, aligned(x, 16), aligned(normed, 16), 512 < K*H*W
@@ -14,11 +14,11 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kVectors = 8;  // of each input that a thread has of a part
 constexpr Index kStep = kThreads * kVec;  // columns from one of them to the next
 
-FUSEBUILD_KERNEL(kThreads, 4)
-inner_trailing_66f39ac2816f8d21(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[N, G, K, H, W]
-    const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[G, K, 1, 1]
-    const float* __restrict__ T2,  // bias: float[1, K, H, 1]
+FUSEBUILD_KERNEL(kThreads, 3)
+inner_trailing_6687f5dee4299bc1(
+    const __nv_bfloat16* T0,  // x: bfloat16[N, G, K, H, W]
+    const __nv_bfloat16* T1,  // weight: bfloat16[G, K, 1, 1]
+    const float* T2,  // bias: float[1, K, H, 1]
     float* __restrict__ T20,  // spread: float[N, G]
     __nv_bfloat16* __restrict__ T21,  // normed: bfloat16[N, G, K, H, W]
     float* __restrict__ P4,  // partial results of mean_sum
@@ -196,11 +196,12 @@ inner_trailing_66f39ac2816f8d21(
       const fb::Pieces<kVec, Index> pieces(col, runs[u - top], n4);
       fb::Packed<__nv_bfloat16, kVec> p1 = fb::pack(fb::splat<kVec>(f1[u - top]));
       fb::Packed<float, kVec> p2 = fb::pack(fb::splat<kVec>(f2[u - top]));
-      pieces.others([&](Index piece, Index from) FUSEBUILD_INLINE {
+      pieces.others([&](Index piece, auto from) FUSEBUILD_INLINE {
         const Index i2 = piece / size3;
         fb::fill_from(p1, from, r1[i2]);  // weight
         fb::fill_from(p2, from, r2[piece]);  // bias
       });
+      pieces.spread(p1, p2);
       const fb::Vec<__nv_bfloat16, kVec> v1 = fb::unpack(p1);
       const fb::Vec<float, kVec> v2 = fb::unpack(p2);
       fb::Vec<__nv_bfloat16, kVec> o21;
@@ -240,4 +241,4 @@ inner_trailing_66f39ac2816f8d21(
   }
 }
 
-FUSEBUILD_ENTRY(inner_trailing_66f39ac2816f8d21)
+FUSEBUILD_ENTRY(inner_trailing_6687f5dee4299bc1)

@@ -1,9 +1,9 @@
 // dropout_add_rmsnorm.yaml, segment 0: inner_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 8: 8, 14: 10, 27: 18}
 // schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=4 cached=[0, 1] kept=[14] early=[8, 14]
-// launch: segment 0, registers_vec8_int32 on sm_90: grid R, 1, 1; block 128, 1, 1; given x, residual, weight, mask,
-//   added, y, seed, offset, C, C; if C < 2146435072, (C % 8) == 0, aligned(x, 16), aligned(residual, 16),
-//   aligned(weight, 16), aligned(mask, 8), aligned(added, 16), aligned(y, 16), C <= 4096
+// launch: segment 0, registers_vec8_int32 on sm_90: grid R, 1, 1; block 128, 1, 1; overlaps what is before; given x,
+//   residual, weight, mask, added, y, seed, offset, C, C; if C < 2146435072, (C % 8) == 0, aligned(x, 16),
+//   aligned(residual, 16), aligned(weight, 16), aligned(mask, 8), aligned(added, 16), aligned(y, 16), C <= 4096
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -13,10 +13,10 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_a8b46fc6a6acc630(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[R, C]
-    const __nv_bfloat16* __restrict__ T1,  // residual: bfloat16[R, C]
-    const __nv_bfloat16* __restrict__ T2,  // weight: bfloat16[C]
+inner_persistent_8aca9a4ee1e2ed2d(
+    const __nv_bfloat16* T0,  // x: bfloat16[R, C]
+    const __nv_bfloat16* T1,  // residual: bfloat16[R, C]
+    const __nv_bfloat16* T2,  // weight: bfloat16[C]
     bool* __restrict__ T8,  // mask: bool[R, C]
     __nv_bfloat16* __restrict__ T14,  // added: bfloat16[R, C]
     __nv_bfloat16* __restrict__ T27,  // y: bfloat16[R, C]
@@ -24,6 +24,7 @@ inner_persistent_a8b46fc6a6acc630(
     int64_t s4,  // offset
     int64_t s17,  // C
     int64_t n1) {  // C
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   fb::ReducePhase phase;
   const Index columns = n1;
   const int lane = fb::thread_x() % kThreadsPerRow;
@@ -102,4 +103,4 @@ inner_persistent_a8b46fc6a6acc630(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_a8b46fc6a6acc630)
+FUSEBUILD_ENTRY(inner_persistent_8aca9a4ee1e2ed2d)

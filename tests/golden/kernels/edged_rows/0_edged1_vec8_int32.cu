@@ -1,10 +1,11 @@
 // edged_rows.yaml, segment 0: inner_persistent, variant edged1_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 16: 8, 28: 21, 35: 32}
 // schedule: threads.per_row=256 threads.rows=1 cluster=1 chunks=2 walkers=0 multiprocessors=132 places=8 cached=[0, 1]
-//   resident=[] ahead=False has_edges=True room=1
-// launch: segment 0, edged1_vec8_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; given x, y, weight, bias, per_row, v,
-//   normed, above, N, N; if N < 2146435072, aligned(x, 16), aligned(y, 16), aligned(normed, 16), aligned(above, 16),
-//   512 < (N + 384*(M <= 16384)), aligned(weight, 16), aligned(bias, 16), ((M <= 128) + 2*(M <= 64) + 1)*N <= 4111
+//   resident=[] ahead=False has_edges=True room=1 most_threads=0
+// launch: segment 0, edged1_vec8_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; overlaps what is before; given x, y,
+//   weight, bias, per_row, v, normed, above, N, N; if N < 2146435072, aligned(x, 16), aligned(y, 16), aligned(normed,
+//   16), aligned(above, 16), 512 < (N + 384*(M <= 16384)), aligned(weight, 16), aligned(bias, 16), ((M <= 128) + 2*(M
+//   <= 64) + 1)*N <= 4111
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -14,7 +15,7 @@ constexpr int kChunks = 2;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_KERNEL(kThreadsPerRow, 2)
-inner_resident_b745e0dd3a972536(
+inner_resident_723f20165ffac6e4(
     const __half* T0,  // x: half[M, N]
     const float* T1,  // y: float[M, N]
     const __nv_bfloat16* T2,  // weight: bfloat16[N]
@@ -25,6 +26,7 @@ inner_resident_b745e0dd3a972536(
     __half* T35,  // above: half[M, N]
     int64_t s8,  // N
     int64_t n1) {  // N
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   fb::ReducePhase phase;
   const Index columns = n1;
   const int thread = fb::thread_x();
@@ -203,4 +205,4 @@ inner_resident_b745e0dd3a972536(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_b745e0dd3a972536)
+FUSEBUILD_ENTRY(inner_resident_723f20165ffac6e4)

@@ -3,9 +3,9 @@
 // schedule: threads.per_row=8 threads.rows=16 chunks=2 columns=127 turns=4 cached=[0, 1] kept=[] held=[3, 4]
 //   in_place=[[29, 1], [37, 0]]
 // launch: segment 0, N127_edged_tiles_vec8_int32 on sm_90: grid ceil_div(M, 16*max(1, min(4, M // 16384))), 1, 1; block
-//   128, 1, 1; shared 16320*max(1, min(4, M // 16384)) bytes; given x, y, offset, weight, bias, per_row, v, normed,
-//   above, M, 16*max(1, min(4, M // 16384)); if N == 127, aligned(x, 16), aligned(y, 16), aligned(offset, 16),
-//   aligned(normed, 16), aligned(above, 16), aligned(weight, 16), aligned(bias, 16)
+//   128, 1, 1; shared 16320*max(1, min(4, M // 16384)) bytes; overlaps what is before; given x, y, offset, weight,
+//   bias, per_row, v, normed, above, M, 16*max(1, min(4, M // 16384)); if N == 127, aligned(x, 16), aligned(y, 16),
+//   aligned(offset, 16), aligned(normed, 16), aligned(above, 16), aligned(weight, 16), aligned(bias, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -17,7 +17,7 @@ constexpr int kChunks = 2;  // vectors of a row that a thread has
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_KERNEL(kThreads, 3)
-inner_edged_tiles_acbba75516d1b625(
+inner_edged_tiles_295d2b972d3dcdb0(
     const __half* T0,  // x: half[M, N]
     const float* T1,  // y: float[M, N]
     const __half* T2,  // offset: half[M, N]
@@ -29,6 +29,7 @@ inner_edged_tiles_acbba75516d1b625(
     __half* T37,  // above: half[M, N]
     int64_t n0,  // M
     int64_t tile_rows) {  // rows of a tile
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   constexpr int64_t s9 = 127;  // N
   const int64_t rows = n0;
   constexpr Index columns = 127;
@@ -243,4 +244,4 @@ inner_edged_tiles_acbba75516d1b625(
   fb::store_flat<1, kThreads>(T17 + top, results17, 0, depth);
 }
 
-FUSEBUILD_ENTRY(inner_edged_tiles_acbba75516d1b625)
+FUSEBUILD_ENTRY(inner_edged_tiles_295d2b972d3dcdb0)

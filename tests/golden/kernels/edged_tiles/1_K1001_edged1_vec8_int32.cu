@@ -1,8 +1,8 @@
 // edged_tiles.yaml, segment 1: inner_persistent, variant K1001_edged1_vec8_int32
 // segment fids to original fids: {0: 6, 1: 7, 2: 8, 22: 33, 28: 40, 33: 48, 34: 50}
 // schedule: threads.per_row=32 threads.rows=1 cluster=1 chunks=4 walkers=0 multiprocessors=132 places=1 cached=[0]
-//   resident=[] ahead=False has_edges=True room=2
-// launch: segment 1, K1001_edged1_vec8_int32 on sm_90: grid B*R, 1, 1; block 32, 1, 1; overlaps the one before; given
+//   resident=[] ahead=False has_edges=True room=2 most_threads=0
+// launch: segment 1, K1001_edged1_vec8_int32 on sm_90: grid B*R, 1, 1; block 32, 1, 1; overlaps what is before; given
 //   z, group, labels, best, chosen, far, soft, R; if K == 1001, K < 2146435072, aligned(z, 16), aligned(far, 16),
 //   aligned(soft, 16), 512 < (K + 384*(B*R <= 16384)), aligned(group, 16), K <= 1047
 #include <fusebuild/kernel.cuh>
@@ -43,10 +43,10 @@ constexpr int kChunks = 4;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_KERNEL(kThreadsPerRow, 20)
-inner_resident_acaa05afb6dc0b0c(
-    const __nv_bfloat16* __restrict__ T0,  // z: bfloat16[B, R, K]
-    const float* __restrict__ T1,  // group: float[B, 1, K]
-    const int64_t* __restrict__ T2,  // labels: int64[B, R, 1]
+inner_resident_5339bac8dbc04727(
+    const __nv_bfloat16* T0,  // z: bfloat16[B, R, K]
+    const float* T1,  // group: float[B, 1, K]
+    const int64_t* T2,  // labels: int64[B, R, 1]
     int64_t* __restrict__ T22,  // best: int64[B, R, 1]
     float* __restrict__ T28,  // chosen: float[B, R, 1]
     float* __restrict__ T33,  // far: float[B, R, K]
@@ -200,4 +200,4 @@ inner_resident_acaa05afb6dc0b0c(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_acaa05afb6dc0b0c)
+FUSEBUILD_ENTRY(inner_resident_5339bac8dbc04727)

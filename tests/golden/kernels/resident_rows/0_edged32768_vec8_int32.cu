@@ -1,9 +1,9 @@
 // resident_rows.yaml, segment 0: inner_persistent, variant edged32768_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 11: 10, 16: 9, 24: 16, 26: 18}
 // schedule: threads.per_row=256 threads.rows=1 cluster=8 chunks=2 walkers=24 multiprocessors=132 places=8 cached=[0, 1]
-//   resident=[3, 4] ahead=True has_edges=True room=1
+//   resident=[3, 4] ahead=True has_edges=True room=1 most_threads=0
 // launch: segment 0, edged32768_vec8_int32 2 of 2 on sm_90: grid 8*min(M, 8*max(1, (3*gpu.multiprocessors) // 132)), 1,
-//   1; block 256, 1, 1; shared 24576 bytes; overlaps the one before; given x, residual, z, weight, bias, per_row, m, v,
+//   1; block 256, 1, 1; shared 24576 bytes; overlaps what is before; given x, residual, z, weight, bias, per_row, m, v,
 //   normed, gated, N, M, N, 8*max(1, (3*gpu.multiprocessors) // 132), slot 0 of max(128, 4*max(1,
 //   min(max((3*gpu.multiprocessors) // max(1, M), ((8*gpu.multiprocessors) // max(1, M))*(((8*gpu.multiprocessors) //
 //   max(1, M)) <= (N // 32768))), N // 8192))*M) bytes; if N < 2146435072, aligned(x, 16), aligned(residual, 16),
