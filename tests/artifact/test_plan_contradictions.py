@@ -345,7 +345,7 @@ def test_a_grid_without_whole_clusters_is_an_error_of_the_call(told: Path) -> No
     artifact = opened(told / "batches_cluster.fuse")
     changed = each_launch(artifact.plan, lambda launch: msgspec.structs.replace(launch, grid=(1, 1, 1)))
     plan = load_artifact(Changed(artifact, changed), target="host")
-    x, place = torch.ones(2, 65544).bfloat16(), torch.zeros(2, 1, dtype=torch.int64)
+    x, place = torch.ones(2, 65560).bfloat16(), torch.zeros(2, 1, dtype=torch.int64)
     taken = artifact.plan.targets[0].segments[0].variants[min(plan.variants_for(x, place)[0])]
     assert taken.name.startswith("cluster")
     with pytest.raises(ValueError, match=r"a grid \(1, 1, 1\) of blocks \(\d+, 1, 1\) cannot be launched"):

@@ -36,7 +36,7 @@ from fusebuild.kernels.persistent import alone
 from fusebuild.kernels.persistent.alone import Alone
 from fusebuild.kernels.persistent.budgets import TILED
 from fusebuild.kernels.persistent.tiles import BLOCKS_WANTED, LEAST_COPY_BYTES, TilesWay
-from fusebuild.kernels.persistent.untiled import MOST_HELD, REGISTERS, Untiled
+from fusebuild.kernels.persistent.untiled import MOST_EACH, MOST_HELD, REGISTERS, Untiled
 
 BLOCK = 128
 """Threads of a block."""
@@ -258,8 +258,8 @@ class Tiled(TilesWay):
             held //= 2
         least = 2 if self._alone(choice).most else 1
         return Untiled(
-            rows=self.rows, columns=self.columns, least=least, most=held, threads=choice.threads,
-            blocks=choice.min_blocks,
+            rows=self.rows, columns=self.columns, least=least, most=held,
+            most_each=MOST_HELD if self._singly else MOST_EACH, threads=choice.threads, blocks=choice.min_blocks,
         )  # fmt: skip
 
     def _in_registers(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
