@@ -137,10 +137,10 @@ def variants_backwards(plan: Plan) -> Plan:
 
 
 TILED = "segment 0, tiled_vec8_int32 on host"
-ARE_FEW = "(M <= 512*gpu.multiprocessors)*(2 <= N)*(N <= 512)*(ceil_div(M*N, 1024*gpu.multiprocessors) <= 16)"
+ARE_FEW = "(M <= 512*gpu.multiprocessors)*(2 <= N)*(N <= 512)*(ceil_div(M*N, 1024*gpu.multiprocessors) <= 6)"
 _THREADS = " + ".join(
-    f"{f'{1 << power}*' if power else ''}max(({2 << power}*M <= 1024*gpu.multiprocessors)*({1 << power} < N), "
-    f"{16 << power} < N)"
+    f"{f'{1 << power}*' if power else ''}max(({2 << power}*M <= 512*gpu.multiprocessors*(({2 << power} < N) + 1))"
+    f"*({1 << power} < N), {16 << power} < N)"
     for power in range(5)
 ).join(("(", " + 1)"))
 _ALONE = "(N <= 1)*(M <= 4096*gpu.multiprocessors)"
@@ -153,7 +153,10 @@ _ROWS = (
 )
 _HELD = "32768 // (4*N)"
 _NARROW = f"128*(N <= 7)*ceil_div(M, 98304*max(1, ceil_div(M, 768*max(1, {_HELD}))))"
-_TILE = f"(-{_ALONE} + 1)*{_ROWS}*max(1, min({_HELD}, max(M // 2048, {_NARROW})) // {_ROWS})"
+_LARGE = f"max({_ROWS[1:-1]}, 16384 // (4*N))"
+_TURNS = f"max(1, ceil_div(M, 4*gpu.multiprocessors*{_LARGE}))"
+_SPREAD = f"{_ROWS}*ceil_div(M, 4*gpu.multiprocessors*{_ROWS}*{_TURNS})"
+_TILE = f"(-{_ALONE} + 1)*{_ROWS}*max(1, min({_HELD}, max(M // 2048, {_NARROW}, {_SPREAD})) // {_ROWS})"
 TILE = f"128*{ALONE_ROWS} + {_TILE}"
 TILES = f"grid {ARE_FEW}*ceil_div(M*{_THREADS}, 128) + (-{ARE_FEW} + 1)*ceil_div(M, {{}}), 1, 1"
 ALIGNED = "aligned(grad_y, 16), aligned(y, 16), aligned(grad_x, 16)"
