@@ -3,16 +3,16 @@
 // schedule: threads=128 most=34 narrow=7 copied=8 per_word=2 cached=[0] kept=[] resident=[] of_groups=[] outer=0
 //   of_rows=[20] in_place=[[21, 0]] untiled=16 alone=8 loaded=[0] singly=[1, 2]
 // launch: segment 0, tiled_vec8_int32 on sm_90: grid (N*G <= 512*gpu.multiprocessors)*(2 <= K*H*W)*(K*H*W <=
-//   512)*(ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors) <= 6)*ceil_div(N*G*(max((2*N*G <= 640*gpu.multiprocessors*((2 <
-//   K*H*W) + 1))*(1 < K*H*W), 16 < K*H*W) + 2*max((4*N*G <= 640*gpu.multiprocessors*((4 < K*H*W) + 1))*(2 < K*H*W), 32
-//   < K*H*W) + 4*max((8*N*G <= 640*gpu.multiprocessors*((8 < K*H*W) + 1))*(4 < K*H*W), 64 < K*H*W) + 8*max((16*N*G <=
-//   640*gpu.multiprocessors*((16 < K*H*W) + 1))*(8 < K*H*W), 128 < K*H*W) + 16*max((32*N*G <=
+//   512)*(ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors) <= 16)*ceil_div(N*G*(max((2*N*G <= 640*gpu.multiprocessors*((2
+//   < K*H*W) + 1))*(1 < K*H*W), 16 < K*H*W) + 2*max((4*N*G <= 640*gpu.multiprocessors*((4 < K*H*W) + 1))*(2 < K*H*W),
+//   32 < K*H*W) + 4*max((8*N*G <= 640*gpu.multiprocessors*((8 < K*H*W) + 1))*(4 < K*H*W), 64 < K*H*W) + 8*max((16*N*G
+//   <= 640*gpu.multiprocessors*((16 < K*H*W) + 1))*(8 < K*H*W), 128 < K*H*W) + 16*max((32*N*G <=
 //   640*gpu.multiprocessors*((32 < K*H*W) + 1))*(16 < K*H*W), 256 < K*H*W) + 1), 128) + (-(N*G <=
-//   512*gpu.multiprocessors)*(2 <= K*H*W)*(K*H*W <= 512)*(ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors) <= 6) +
+//   512*gpu.multiprocessors)*(2 <= K*H*W)*(K*H*W <= 512)*(ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors) <= 16) +
 //   1)*ceil_div(N*G, argument 14), 1, 1; block 128, 1, 1; shared 16*((((argument 14)*K*H*W) // 8) + 2) + 4*(argument
 //   14) bytes; overlaps what is before; given x, weight, bias, spread, normed, K*H*W, N, G, K, H, W, (N*G <=
 //   512*gpu.multiprocessors)*(2 <= K*H*W)*(K*H*W <= 512)*(ceil_div(N*G*K*H*W, 1024*gpu.multiprocessors) <=
-//   6)*(max((2*N*G <= 640*gpu.multiprocessors*((2 < K*H*W) + 1))*(1 < K*H*W), 16 < K*H*W) + 2*max((4*N*G <=
+//   16)*(max((2*N*G <= 640*gpu.multiprocessors*((2 < K*H*W) + 1))*(1 < K*H*W), 16 < K*H*W) + 2*max((4*N*G <=
 //   640*gpu.multiprocessors*((4 < K*H*W) + 1))*(2 < K*H*W), 32 < K*H*W) + 4*max((8*N*G <= 640*gpu.multiprocessors*((8 <
 //   K*H*W) + 1))*(4 < K*H*W), 64 < K*H*W) + 8*max((16*N*G <= 640*gpu.multiprocessors*((16 < K*H*W) + 1))*(8 < K*H*W),
 //   128 < K*H*W) + 16*max((32*N*G <= 640*gpu.multiprocessors*((32 < K*H*W) + 1))*(16 < K*H*W), 256 < K*H*W) + 1), (34 <
