@@ -287,14 +287,13 @@ class TestNames:
         assert changed["1_vec4_int32"] != names(SUM_THEN_ADD)["1_vec4_int32"]
 
     def test_equal_kernels_of_two_segments_are_one(self) -> None:
-        """All but the first, which has no kernel to wait for."""
         body = "a = sum(x, dims=[1])\nb = sum(y, dims=[1])\nc = sum(z, dims=[1])"
         inputs = {"x": "float[M, N]", "y": "float[K, N]", "z": "float[L, N]"}
         text = text_of(inputs, body, {"a": "float", "b": "float", "c": "float"})
         found = names(text)
-        assert found["0_vec4_int32"] != found["1_vec4_int32"] == found["2_vec4_int32"]
+        assert found["0_vec4_int32"] == found["1_vec4_int32"] == found["2_vec4_int32"]
         planned = plan_recipe(recipe_of(text), [SM_90])
-        assert "segment 1" in planned.kernels["sm_90"][found["2_vec4_int32"]].text
+        assert "segment 0" in planned.kernels["sm_90"][found["2_vec4_int32"]].text
 
 
 def test_kernels_that_variants_share_are_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,23 +1,23 @@
 // batchnorm_train.yaml, segment 0: outer_persistent, variant vec8_int32_rows_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 26: 20, 32: 26, 33: 27}
-// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False
+// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False widest=0
 // launch: segment 0, vec8_int32_rows_vec8_int32 1 of 3 on sm_90: grid ceil_div(ceil_div(C, 8), min(256, max(max(1,
 //   min(32, 1024 // max(1, R))), 32*max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R))))), ceil_div(ceil_div(C, 8), 3*gpu.multiprocessors)))),
-//   argument 15, 1; block 256, 1, 1; given x, running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of
-//   max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1,
-//   ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C,
-//   256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   argument 15, 1; block 256, 1, 1; overlaps what is before; given x, running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -41,20 +41,20 @@
 // launch: segment 0, vec8_int32_folded_vec8_int32 1 of 3 on sm_90: grid ceil_div(ceil_div(C, 8), min(256, max(max(1,
 //   min(32, 1024 // max(1, R))), 32*max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R))))), ceil_div(ceil_div(C, 8), 3*gpu.multiprocessors)))),
-//   argument 15, 1; block 256, 1, 1; given x, running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of
-//   max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1,
-//   ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C,
-//   256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
-//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
-//   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   argument 15, 1; block 256, 1, 1; overlaps what is before; given x, running_mean, running_var, mean, rstd, new_mean,
+//   new_var, slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1,
+//   R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <=
+//   384)*max(1, min(32, 3072 // max(1, R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C)
+//   bytes, slot 1 of max(4*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C
+//   > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1,
+//   R)))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
 //   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
@@ -78,10 +78,10 @@
 // launch: segment 0, vec8_int32_scalar_int64 1 of 3 on sm_90: grid ceil_div(ceil_div(C, 8), min(256, max(max(1, min(32,
 //   1024 // max(1, R))), 32*max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1,
 //   R))), (R <= 384)*max(1, min(32, 3072 // max(1, R))))), ceil_div(ceil_div(C, 8), 3*gpu.multiprocessors)))), argument
-//   15, 1; block 256, 1, 1; given x, running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
-//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   15, 1; block 256, 1, 1; overlaps what is before; given x, running_mean, running_var, mean, rstd, new_mean, new_var,
+//   slot 0 of max(8*max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
 //   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, R))), (R <= 384)*max(1, min(32, 3072 // max(1, R)))))*(R*C
 //   > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
@@ -121,7 +121,7 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kTogether = 4;  // of them that are loaded or left out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 3)
-reduction_outer_bfe2bace6549fe8d(
+reduction_outer_3a85691fccdfc30c(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     const float* T3,  // running_mean: float[C]
     const float* T4,  // running_var: float[C]
@@ -138,6 +138,7 @@ reduction_outer_bfe2bace6549fe8d(
     int64_t block_width,  // threads side by side
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index columns = n1;
   const Index depth = n0;
   const Index vectors = columns / kVec;
@@ -243,4 +244,4 @@ reduction_outer_bfe2bace6549fe8d(
   fb::store(T32 + inner, o32);
 }
 
-FUSEBUILD_ENTRY(reduction_outer_bfe2bace6549fe8d)
+FUSEBUILD_ENTRY(reduction_outer_3a85691fccdfc30c)

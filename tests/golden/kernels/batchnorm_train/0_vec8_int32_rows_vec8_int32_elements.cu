@@ -5,7 +5,7 @@
 //   2*(ceil_div(C, 8) > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <=
 //   9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64)
 //   <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))))*argument 13), 1, 1; block 128,
-//   1, 1; overlaps the one before; given x, weight, bias, mean, rstd, y, R, C, ceil_div(ceil_div(C, 8), max(1,
+//   1, 1; overlaps what is before; given x, weight, bias, mean, rstd, y, R, C, ceil_div(ceil_div(C, 8), max(1,
 //   2*(ceil_div(C, 8) > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <=
 //   9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64)
 //   <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8)))), 4294967295 //
@@ -32,7 +32,7 @@
 //   2*(ceil_div(C, 8) > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <=
 //   9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64)
 //   <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))))*argument 13), 1, 1; block 128,
-//   1, 1; overlaps the one before; given x, weight, bias, mean, rstd, y, R, C, ceil_div(ceil_div(C, 8), max(1,
+//   1, 1; overlaps what is before; given x, weight, bias, mean, rstd, y, R, C, ceil_div(ceil_div(C, 8), max(1,
 //   2*(ceil_div(C, 8) > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <=
 //   9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64)
 //   <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8)))), 4294967295 //
@@ -58,7 +58,7 @@
 //   2*(ceil_div(C, 8) > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <=
 //   9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64)
 //   <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))))*argument 13), 1, 1; block 128,
-//   1, 1; overlaps the one before; given x, weight, bias, mean, rstd, y, R, C, ceil_div(ceil_div(C, 8), max(1,
+//   1, 1; overlaps what is before; given x, weight, bias, mean, rstd, y, R, C, ceil_div(ceil_div(C, 8), max(1,
 //   2*(ceil_div(C, 8) > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <=
 //   9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64)
 //   <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8)))), 4294967295 //
@@ -85,7 +85,7 @@
 //   2*(ceil_div(C, 8) > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <=
 //   9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64)
 //   <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))))*argument 13), 1, 1; block 128,
-//   1, 1; overlaps the one before; given x, weight, bias, mean, rstd, y, R, C, ceil_div(ceil_div(C, 8), max(1,
+//   1, 1; overlaps what is before; given x, weight, bias, mean, rstd, y, R, C, ceil_div(ceil_div(C, 8), max(1,
 //   2*(ceil_div(C, 8) > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <=
 //   9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64)
 //   <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8)))), 4294967295 //
@@ -111,7 +111,7 @@
 //   2*(ceil_div(C, 8) > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <=
 //   9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64)
 //   <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))))*argument 13), 1, 1; block 128,
-//   1, 1; overlaps the one before; given x, weight, bias, mean, rstd, y, R, C, ceil_div(ceil_div(C, 8), max(1,
+//   1, 1; overlaps what is before; given x, weight, bias, mean, rstd, y, R, C, ceil_div(ceil_div(C, 8), max(1,
 //   2*(ceil_div(C, 8) > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <=
 //   9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64)
 //   <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8)))), 4294967295 //
@@ -141,10 +141,10 @@ constexpr int kVec = 8;  // neighbouring columns per access
 constexpr int kUnroll = 1;  // rows in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 7)
-pointwise_rows_8768cacf3baf0f75(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[R, C]
-    const float* __restrict__ T1,  // weight: float[C]
-    const float* __restrict__ T2,  // bias: float[C]
+pointwise_rows_152f704f56de3df0(
+    const __nv_bfloat16* T0,  // x: bfloat16[R, C]
+    const float* T1,  // weight: float[C]
+    const float* T2,  // bias: float[C]
     const float* T6,  // mean: float[C]
     const float* T14,  // rstd: float[C]
     __nv_bfloat16* __restrict__ T33,  // y: bfloat16[R, C]
@@ -219,4 +219,4 @@ pointwise_rows_8768cacf3baf0f75(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_8768cacf3baf0f75)
+FUSEBUILD_ENTRY(pointwise_rows_152f704f56de3df0)

@@ -1,16 +1,16 @@
 // batchnorm_train_nchw.yaml, segment 0: outer_persistent, variant columns_vec8_int32_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 25: 23, 31: 29, 32: 30}
-// schedule: threads=256 unroll=4 is_split=True walked=[0] always_split=True
+// schedule: threads=256 unroll=4 is_split=True walked=[0] always_split=True widest=0
 // launch: segment 0, columns_vec8_int32_vec8_int32 1 of 3 on sm_90: grid ceil_div(ceil_div(C*HW, 8), min(256,
 //   max(max(1, min(32, 1024 // max(1, N))), 32*max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1,
 //   min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N))))), ceil_div(ceil_div(C*HW, 8),
-//   3*gpu.multiprocessors)))), argument 9, 1; block 256, 1, 1; given x, slot 0 of max(8*HW*max(1, min(max(N > 1024,
-//   ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 //
-//   max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
-//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   3*gpu.multiprocessors)))), argument 9, 1; block 256, 1, 1; overlaps what is before; given x, slot 0 of
+//   max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))),
+//   (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14)
+//   // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
@@ -37,13 +37,13 @@
 // launch: segment 0, columns_vec8_int32_folded_vec8_int32 1 of 3 on sm_90: grid ceil_div(ceil_div(C*HW, 8), min(256,
 //   max(max(1, min(32, 1024 // max(1, N))), 32*max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1,
 //   min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N))))), ceil_div(ceil_div(C*HW, 8),
-//   3*gpu.multiprocessors)))), argument 9, 1; block 256, 1, 1; given x, slot 0 of max(8*HW*max(1, min(max(N > 1024,
-//   ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 //
-//   max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
-//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   3*gpu.multiprocessors)))), argument 9, 1; block 256, 1, 1; overlaps what is before; given x, slot 0 of
+//   max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))),
+//   (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14)
+//   // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
@@ -70,13 +70,13 @@
 // launch: segment 0, columns_vec8_int32_shifted_vec8_int32 1 of 3 on sm_90: grid ceil_div(ceil_div(C*HW, 8), min(256,
 //   max(max(1, min(32, 1024 // max(1, N))), 32*max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1,
 //   min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N))))), ceil_div(ceil_div(C*HW, 8),
-//   3*gpu.multiprocessors)))), argument 9, 1; block 256, 1, 1; given x, slot 0 of max(8*HW*max(1, min(max(N > 1024,
-//   ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 //
-//   max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
-//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   3*gpu.multiprocessors)))), argument 9, 1; block 256, 1, 1; overlaps what is before; given x, slot 0 of
+//   max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))),
+//   (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14)
+//   // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
@@ -103,13 +103,13 @@
 // launch: segment 0, columns_vec8_int32_scalar_int64 1 of 3 on sm_90: grid ceil_div(ceil_div(C*HW, 8), min(256,
 //   max(max(1, min(32, 1024 // max(1, N))), 32*max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1,
 //   min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N))))), ceil_div(ceil_div(C*HW, 8),
-//   3*gpu.multiprocessors)))), argument 9, 1; block 256, 1, 1; given x, slot 0 of max(8*HW*max(1, min(max(N > 1024,
-//   ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 //
-//   max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
-//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   3*gpu.multiprocessors)))), argument 9, 1; block 256, 1, 1; overlaps what is before; given x, slot 0 of
+//   max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))),
+//   (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14)
+//   // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 //
 //   max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW,
@@ -142,7 +142,7 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kTogether = 4;  // of them that are loaded or left out without a branch
 
 FUSEBUILD_KERNEL(kThreads, 3)
-reduction_outer_b859f86aa58f8680(
+reduction_outer_7467408af8bf8376(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     double* __restrict__ P6,  // partial results of mean
     float* __restrict__ P7,  // partial results of m2
@@ -153,6 +153,7 @@ reduction_outer_b859f86aa58f8680(
     int64_t block_width,  // threads side by side
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index columns = n1 * n2;
   const Index depth = n0;
   const Index vectors = (columns + kVec - 1) / kVec;  // the last of a row may lack elements
@@ -219,4 +220,4 @@ reduction_outer_b859f86aa58f8680(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_b859f86aa58f8680)
+FUSEBUILD_ENTRY(reduction_outer_7467408af8bf8376)

@@ -2,17 +2,17 @@
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 25: 23, 31: 29, 32: 30}
 // schedule: threads=128 vectors=8 min_blocks=6, backwards
 // launch: segment 0, columns_vec8_int32_folded_vec8_int32 3 of 3 on sm_90: grid ceil_div(argument 10, 128), 1, 1; block
-//   128, 1, 1; overlaps the one before; given x, weight, bias, mean, rstd, y, N, C, HW, min(ceil_div(N*C*HW, 8),
+//   128, 1, 1; overlaps what is before; given x, weight, bias, mean, rstd, y, N, C, HW, min(ceil_div(N*C*HW, 8),
 //   C*HW*ceil_div(ceil_div(N*C*HW, 8), max(1, C*HW*max(1, min(8, ceil_div(N*C*HW, 8) // (512*gpu.multiprocessors))))));
 //   if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 8, N >= HW, C*HW >= 64, N*HW < 1073741824, aligned(y, 16), N
 //   >= 16
 // launch: segment 0, pieces_vec8_int32_folded_vec8_int32 3 of 3 on sm_90: grid ceil_div(argument 10, 128), 1, 1; block
-//   128, 1, 1; overlaps the one before; given x, weight, bias, mean, rstd, y, N, C, HW, min(ceil_div(N*C*HW, 8),
+//   128, 1, 1; overlaps what is before; given x, weight, bias, mean, rstd, y, N, C, HW, min(ceil_div(N*C*HW, 8),
 //   C*HW*ceil_div(ceil_div(N*C*HW, 8), max(1, C*HW*max(1, min(8, ceil_div(N*C*HW, 8) // (512*gpu.multiprocessors))))));
 //   if N*C*HW < 2146435072, 8*N*((HW + 14) // 8) < 1073741824, aligned(x, 16), N*HW < 1073741824, aligned(y, 16), N >=
 //   16
 // launch: segment 0, scalar_int64_folded_vec8_int32 3 of 3 on sm_90: grid ceil_div(argument 10, 128), 1, 1; block 128,
-//   1, 1; overlaps the one before; given x, weight, bias, mean, rstd, y, N, C, HW, min(ceil_div(N*C*HW, 8),
+//   1, 1; overlaps what is before; given x, weight, bias, mean, rstd, y, N, C, HW, min(ceil_div(N*C*HW, 8),
 //   C*HW*ceil_div(ceil_div(N*C*HW, 8), max(1, C*HW*max(1, min(8, ceil_div(N*C*HW, 8) // (512*gpu.multiprocessors))))));
 //   if N*C*HW < 2146435072, aligned(x, 16), aligned(y, 16), N >= 16
 #include <fusebuild/kernel.cuh>
@@ -22,10 +22,10 @@ constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreads, 6)
-pointwise_folded_8bc47cd6f50103ee(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[N, C, HW]
-    const float* __restrict__ T1,  // weight: float[C]
-    const float* __restrict__ T2,  // bias: float[C]
+pointwise_folded_bed6f526c97bcd75(
+    const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
+    const float* T1,  // weight: float[C]
+    const float* T2,  // bias: float[C]
     const float* T6,  // mean: float[C]
     const float* T14,  // rstd: float[C]
     __nv_bfloat16* __restrict__ T32,  // y: bfloat16[N, C, HW]
@@ -79,4 +79,4 @@ pointwise_folded_8bc47cd6f50103ee(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_folded_8bc47cd6f50103ee)
+FUSEBUILD_ENTRY(pointwise_folded_bed6f526c97bcd75)

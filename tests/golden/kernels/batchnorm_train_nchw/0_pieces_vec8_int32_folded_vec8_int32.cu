@@ -1,6 +1,6 @@
 // batchnorm_train_nchw.yaml, segment 0: outer_persistent, variant pieces_vec8_int32_folded_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 25: 23, 31: 29, 32: 30}
-// schedule: threads=128 unroll=8 is_split=True in_pieces=True
+// schedule: threads=128 unroll=8 is_split=True in_pieces=True can_cluster=False
 // launch: segment 0, pieces_vec8_int32_folded_vec8_int32 1 of 3 on sm_90: grid ceil_div(C*max(1, 2*(8*N*((HW + 14) //
 //   8)*(3*(8*C*N*((HW + 14) // 8) <= 2048*gpu.multiprocessors) + 1) > 24), 4*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14)
 //   // 8) <= 2048*gpu.multiprocessors) + 1) > 64), 8*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
@@ -8,10 +8,10 @@
 //   2048*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)), 32*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
 //   2048*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)), 64*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
 //   2048*gpu.multiprocessors) + 1) > 2048), 128*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   2048*gpu.multiprocessors) + 1) > 4096)), 128), argument 16, 1; block 128, 1, 1; given x, running_mean, running_var,
-//   mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
-//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   2048*gpu.multiprocessors) + 1) > 4096)), 128), argument 16, 1; block 128, 1, 1; overlaps what is before; given x,
+//   running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024,
+//   ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 //
+//   max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
 //   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
 //   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
@@ -47,10 +47,10 @@
 //   2048*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)), 32*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
 //   2048*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)), 64*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
 //   2048*gpu.multiprocessors) + 1) > 2048), 128*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   2048*gpu.multiprocessors) + 1) > 4096)), 128), argument 16, 1; block 128, 1, 1; given x, running_mean, running_var,
-//   mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
-//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   2048*gpu.multiprocessors) + 1) > 4096)), 128), argument 16, 1; block 128, 1, 1; overlaps what is before; given x,
+//   running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024,
+//   ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 //
+//   max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
 //   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
 //   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
@@ -86,10 +86,10 @@
 //   2048*gpu.multiprocessors) + 1) > 512*((C >= 16384) + 1)), 32*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
 //   2048*gpu.multiprocessors) + 1) > 1024*((C >= 16384) + 1)), 64*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
 //   2048*gpu.multiprocessors) + 1) > 2048), 128*(8*N*((HW + 14) // 8)*(3*(8*C*N*((HW + 14) // 8) <=
-//   2048*gpu.multiprocessors) + 1) > 4096)), 128), argument 16, 1; block 128, 1, 1; given x, running_mean, running_var,
-//   mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
-//   3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 // max(1,
-//   N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   2048*gpu.multiprocessors) + 1) > 4096)), 128), argument 16, 1; block 128, 1, 1; overlaps what is before; given x,
+//   running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024,
+//   ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(max(1, min(32, 1024 // max(1, N))), (N <= 384)*max(1, min(32, 3072 //
+//   max(1, N)))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
 //   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
 //   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
@@ -126,7 +126,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_fe723361782ebc22(
+reduction_inner_cd8503426e7563a1(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     const float* T3,  // running_mean: float[C]
     const float* T4,  // running_var: float[C]
@@ -144,6 +144,7 @@ reduction_inner_fe723361782ebc22(
     int64_t row_shift,  // of the threads that share a row
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const int64_t rows = n1;
   const Index columns = n2;
   const Index pieces = n0;  // of a row, each with so many columns
@@ -220,4 +221,4 @@ reduction_inner_fe723361782ebc22(
       fb::row_result(T25, t25), fb::row_result(T31, t31));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_fe723361782ebc22)
+FUSEBUILD_ENTRY(reduction_inner_cd8503426e7563a1)

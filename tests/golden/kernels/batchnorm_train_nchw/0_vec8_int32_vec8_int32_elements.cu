@@ -2,14 +2,14 @@
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 25: 23, 31: 29, 32: 30}
 // schedule: threads=128 unroll=1 min_blocks=8, backwards
 // launch: segment 0, columns_vec8_int32_vec8_int32 3 of 3 on sm_90: grid ceil_div(N*C*HW, 1024), 1, 1; block 128, 1, 1;
-//   overlaps the one before; given x, weight, bias, mean, rstd, y, N, C, HW, 4294967295 // max(C, 1), 4294967295 //
+//   overlaps what is before; given x, weight, bias, mean, rstd, y, N, C, HW, 4294967295 // max(C, 1), 4294967295 //
 //   max(HW, 1); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 8, N >= HW, C*HW >= 64, N*HW < 1073741824, (HW %
 //   8) == 0, aligned(y, 16)
 // launch: segment 0, vec8_int32_vec8_int32 3 of 3 on sm_90: grid ceil_div(N*C*HW, 1024), 1, 1; block 128, 1, 1;
-//   overlaps the one before; given x, weight, bias, mean, rstd, y, N, C, HW, 4294967295 // max(C, 1), 4294967295 //
+//   overlaps what is before; given x, weight, bias, mean, rstd, y, N, C, HW, 4294967295 // max(C, 1), 4294967295 //
 //   max(HW, 1); if N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16), N*HW < 1073741824, aligned(y, 16)
 // launch: segment 0, scalar_int64_vec8_int32 3 of 3 on sm_90: grid ceil_div(N*C*HW, 1024), 1, 1; block 128, 1, 1;
-//   overlaps the one before; given x, weight, bias, mean, rstd, y, N, C, HW, 4294967295 // max(C, 1), 4294967295 //
+//   overlaps what is before; given x, weight, bias, mean, rstd, y, N, C, HW, 4294967295 // max(C, 1), 4294967295 //
 //   max(HW, 1); if N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
@@ -19,10 +19,10 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 1;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 8)
-pointwise_44da02fcc1c8d3bd(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[N, C, HW]
-    const float* __restrict__ T1,  // weight: float[C]
-    const float* __restrict__ T2,  // bias: float[C]
+pointwise_f871d141da58b698(
+    const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
+    const float* T1,  // weight: float[C]
+    const float* T2,  // bias: float[C]
     const float* T6,  // mean: float[C]
     const float* T14,  // rstd: float[C]
     __nv_bfloat16* __restrict__ T32,  // y: bfloat16[N, C, HW]
@@ -70,4 +70,4 @@ pointwise_44da02fcc1c8d3bd(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_44da02fcc1c8d3bd)
+FUSEBUILD_ENTRY(pointwise_f871d141da58b698)

@@ -2,10 +2,10 @@
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 25: 23, 31: 29, 32: 30}
 // schedule: threads=512 elements=32768
 // launch: segment 0, whole_int32 on sm_90: grid ceil_div(C, argument 15), 1, 1; block 512, 1, 1; shared 16*N*((argument
-//   15*HW + 7*(0 < (((argument 15*HW) % 8) + ((C*HW) % 8))) + 7) // 8) bytes; given x, weight, bias, running_mean,
-//   running_var, mean, rstd, new_mean, new_var, y, N*HW, N, C, HW, max(1, min(((32768 // max(1, N)) - 14) // max(1,
-//   HW), 512, max(ceil_div(C, 2*gpu.multiprocessors), min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, max(1,
-//   HW)), max(1, C))))), (max(1, min(((32768 // max(1, N)) - 14) // max(1, HW), 512, max(ceil_div(C,
+//   15*HW + 7*(0 < (((argument 15*HW) % 8) + ((C*HW) % 8))) + 7) // 8) bytes; overlaps what is before; given x, weight,
+//   bias, running_mean, running_var, mean, rstd, new_mean, new_var, y, N*HW, N, C, HW, max(1, min(((32768 // max(1, N))
+//   - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors), min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW % 8))
+//   + 16, max(1, HW)), max(1, C))))), (max(1, min(((32768 // max(1, N)) - 14) // max(1, HW), 512, max(ceil_div(C,
 //   2*gpu.multiprocessors), min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, max(1, HW)), max(1, C)))))*HW +
 //   7*(0 < (((max(1, min(((32768 // max(1, N)) - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors),
 //   min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, max(1, HW)), max(1, C)))))*HW) % 8) + ((C*HW) % 8))) + 7)
@@ -23,7 +23,7 @@ constexpr int kThreads = 512;
 constexpr int kVec = 8;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreads, 2)
-outer_persistent_f0b65e6eb84a333a(
+outer_persistent_30ab9b1bd8ae7da1(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     const float* T1,  // weight: float[C]
     const float* T2,  // bias: float[C]
@@ -44,6 +44,7 @@ outer_persistent_f0b65e6eb84a333a(
     int64_t piece_vectors,  // around those of one channel
     int64_t piece_reciprocal,  // reciprocal of piece_vectors
     int64_t inner_reciprocal) {  // reciprocal of inner
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index outer = n0, channels = n1;
   const Index inner = n2;  // elements of a channel that are neighbours in memory
   const Index first = Index(fb::block_x()) * Index(block_channels);
@@ -361,4 +362,4 @@ outer_persistent_f0b65e6eb84a333a(
   }
 }
 
-FUSEBUILD_ENTRY(outer_persistent_f0b65e6eb84a333a)
+FUSEBUILD_ENTRY(outer_persistent_30ab9b1bd8ae7da1)

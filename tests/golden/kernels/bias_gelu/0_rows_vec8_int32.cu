@@ -4,15 +4,15 @@
 // launch: segment 0, rows_vec8_int32 on sm_90: grid argument 6*ceil_div(M, (128 // max(1, 2*(ceil_div(N, 8) > 1),
 //   4*(ceil_div(N, 8) > 2), 8*(ceil_div(N, 8) > 4), 16*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)),
 //   32*(256*ceil_div(ceil_div(N, 8), 32) <= 9*ceil_div(N, 8)), 64*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N,
-//   8)), 128*(1024*ceil_div(ceil_div(N, 8), 128) <= 9*ceil_div(N, 8))))*argument 10), 1, 1; block 128, 1, 1; given x,
-//   bias, y, M, N, ceil_div(ceil_div(N, 8), max(1, 2*(ceil_div(N, 8) > 1), 4*(ceil_div(N, 8) > 2), 8*(ceil_div(N, 8) >
-//   4), 16*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)), 32*(256*ceil_div(ceil_div(N, 8), 32) <=
-//   9*ceil_div(N, 8)), 64*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N, 8)), 128*(1024*ceil_div(ceil_div(N, 8),
-//   128) <= 9*ceil_div(N, 8)))), 4294967295 // max(ceil_div(ceil_div(N, 8), max(1, 2*(ceil_div(N, 8) > 1),
-//   4*(ceil_div(N, 8) > 2), 8*(ceil_div(N, 8) > 4), 16*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)),
-//   32*(256*ceil_div(ceil_div(N, 8), 32) <= 9*ceil_div(N, 8)), 64*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N,
-//   8)), 128*(1024*ceil_div(ceil_div(N, 8), 128) <= 9*ceil_div(N, 8)))), 1), max(0, ceil_div(N, 8) > 1, 2*(ceil_div(N,
-//   8) > 2), 3*(ceil_div(N, 8) > 4), 4*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)),
+//   8)), 128*(1024*ceil_div(ceil_div(N, 8), 128) <= 9*ceil_div(N, 8))))*argument 10), 1, 1; block 128, 1, 1; overlaps
+//   what is before; given x, bias, y, M, N, ceil_div(ceil_div(N, 8), max(1, 2*(ceil_div(N, 8) > 1), 4*(ceil_div(N, 8) >
+//   2), 8*(ceil_div(N, 8) > 4), 16*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)), 32*(256*ceil_div(ceil_div(N,
+//   8), 32) <= 9*ceil_div(N, 8)), 64*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N, 8)),
+//   128*(1024*ceil_div(ceil_div(N, 8), 128) <= 9*ceil_div(N, 8)))), 4294967295 // max(ceil_div(ceil_div(N, 8), max(1,
+//   2*(ceil_div(N, 8) > 1), 4*(ceil_div(N, 8) > 2), 8*(ceil_div(N, 8) > 4), 16*(128*ceil_div(ceil_div(N, 8), 16) <=
+//   9*ceil_div(N, 8)), 32*(256*ceil_div(ceil_div(N, 8), 32) <= 9*ceil_div(N, 8)), 64*(512*ceil_div(ceil_div(N, 8), 64)
+//   <= 9*ceil_div(N, 8)), 128*(1024*ceil_div(ceil_div(N, 8), 128) <= 9*ceil_div(N, 8)))), 1), max(0, ceil_div(N, 8) >
+//   1, 2*(ceil_div(N, 8) > 2), 3*(ceil_div(N, 8) > 4), 4*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)),
 //   5*(256*ceil_div(ceil_div(N, 8), 32) <= 9*ceil_div(N, 8)), 6*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N, 8)),
 //   7*(1024*ceil_div(ceil_div(N, 8), 128) <= 9*ceil_div(N, 8))), 7 - max(0, ceil_div(N, 8) > 1, 2*(ceil_div(N, 8) > 2),
 //   3*(ceil_div(N, 8) > 4), 4*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)), 5*(256*ceil_div(ceil_div(N, 8),
@@ -34,9 +34,9 @@ constexpr int kVec = 8;  // neighbouring columns per access
 constexpr int kUnroll = 1;  // rows in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 11)
-pointwise_rows_6c463c3226af9c4f(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
-    const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[N]
+pointwise_rows_82af9f6a00e9987f(
+    const __nv_bfloat16* T0,  // x: bfloat16[M, N]
+    const __nv_bfloat16* T1,  // bias: bfloat16[N]
     __nv_bfloat16* __restrict__ T12,  // y: bfloat16[M, N]
     int64_t n0,  // M
     int64_t n1,  // N
@@ -45,6 +45,7 @@ pointwise_rows_6c463c3226af9c4f(
     int64_t column_shift,  // of the threads along columns
     int64_t row_shift,  // of those along rows
     int64_t each) {  // of the rows of a thread
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index rows = Index(n0), columns = Index(n1);
   const int across = int(column_shift), down = int(row_shift);
   const int lane = fb::thread_x() & ((1 << across) - 1), line = fb::thread_x() >> across;
@@ -100,4 +101,4 @@ pointwise_rows_6c463c3226af9c4f(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_6c463c3226af9c4f)
+FUSEBUILD_ENTRY(pointwise_rows_82af9f6a00e9987f)

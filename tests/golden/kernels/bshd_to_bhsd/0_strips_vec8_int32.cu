@@ -1,13 +1,13 @@
 // bshd_to_bhsd.yaml, segment 0: pointwise, variant strips_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1}
 // schedule: threads=128 vectors=8 min_blocks=12
-// launch: segment 0, strips_vec8_int32 on sm_90: grid ceil_div(B*H*S*argument 12, 128), 1, 1; block 128, 1, 1; given x,
-//   y, B, H, S, D, S*H*D, D, H*D, 4294967295 // max(H, 1), 4294967295 // max(S, 1), ceil_div(ceil_div(D - ((D % 2) ==
-//   0) - 2*((D % 4) == 0) - 4*((D % 8) == 0) + 7, 8), max(1, min(8, ceil_div(D - ((D % 2) == 0) - 2*((D % 4) == 0) -
-//   4*((D % 8) == 0) + 7, 8) // 16, (B*H*S*D) // (49152*gpu.multiprocessors)))), 4294967295 // max(ceil_div(ceil_div(D
-//   - ((D % 2) == 0) - 2*((D % 4) == 0) - 4*((D % 8) == 0) + 7, 8), max(1, min(8, ceil_div(D - ((D % 2) == 0) - 2*((D %
-//   4) == 0) - 4*((D % 8) == 0) + 7, 8) // 16, (B*H*S*D) // (49152*gpu.multiprocessors)))), 1); if B*H*S*D <
-//   2146435072, aligned(y, 16), aligned(x, 16), D >= 32
+// launch: segment 0, strips_vec8_int32 on sm_90: grid ceil_div(B*H*S*argument 12, 128), 1, 1; block 128, 1, 1; overlaps
+//   what is before; given x, y, B, H, S, D, S*H*D, D, H*D, 4294967295 // max(H, 1), 4294967295 // max(S, 1),
+//   ceil_div(ceil_div(D - ((D % 2) == 0) - 2*((D % 4) == 0) - 4*((D % 8) == 0) + 7, 8), max(1, min(8, ceil_div(D - ((D
+//   % 2) == 0) - 2*((D % 4) == 0) - 4*((D % 8) == 0) + 7, 8) // 16, (B*H*S*D) // (49152*gpu.multiprocessors)))),
+//   4294967295 // max(ceil_div(ceil_div(D - ((D % 2) == 0) - 2*((D % 4) == 0) - 4*((D % 8) == 0) + 7, 8), max(1, min(8,
+//   ceil_div(D - ((D % 2) == 0) - 2*((D % 4) == 0) - 4*((D % 8) == 0) + 7, 8) // 16, (B*H*S*D) //
+//   (49152*gpu.multiprocessors)))), 1); if B*H*S*D < 2146435072, aligned(y, 16), aligned(x, 16), D >= 32
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -15,8 +15,8 @@ constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring columns per access
 
 FUSEBUILD_KERNEL(kThreads, 12)
-pointwise_strips_97e4c4f2c84d6482(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[B, S, H, D]
+pointwise_strips_1a0a27d69ba202f7(
+    const __nv_bfloat16* T0,  // x: bfloat16[B, S, H, D]
     __nv_bfloat16* __restrict__ T1,  // y: bfloat16[B, H, S, D]
     int64_t n0,  // B
     int64_t n1,  // H
@@ -29,6 +29,7 @@ pointwise_strips_97e4c4f2c84d6482(
     int64_t n2_reciprocal,  // reciprocal of n2
     int64_t lanes,  // threads along a row
     int64_t lanes_reciprocal) {  // reciprocal of lanes
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index rows = Index(n0) * Index(n1) * Index(n2), columns = Index(n3);
   const fb::Divided own = fb::divided(Index(fb::block_x()) * kThreads + fb::thread_x(), Index(lanes), lanes_reciprocal);
   const bool is_there = own.quotient < rows;  // a warp's lanes go on together
@@ -61,4 +62,4 @@ pointwise_strips_97e4c4f2c84d6482(
   } while (i < columns);
 }
 
-FUSEBUILD_ENTRY(pointwise_strips_97e4c4f2c84d6482)
+FUSEBUILD_ENTRY(pointwise_strips_1a0a27d69ba202f7)

@@ -1,7 +1,7 @@
 // ordered.yaml, segment 1: scan, variant vec4_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 3, 20: 41, 21: 42, 22: 43}
 // schedule: threads=64
-// launch: segment 1, vec4_int32 on sm_90: grid ceil_div(ceil_div(N, 4), 64), 1, 1; block 64, 1, 1; overlaps the one
+// launch: segment 1, vec4_int32 on sm_90: grid ceil_div(ceil_div(N, 4), 64), 1, 1; block 64, 1, 1; overlaps what is
 //   before; given a, b, scale, z, column_end, low_slope, M, N; if M*N < 2146435072, (N % 4) == 0, aligned(a, 16),
 //   aligned(b, 16), aligned(scale, 16), aligned(z, 16), aligned(column_end, 16), aligned(low_slope, 16)
 #include <fusebuild/kernel.cuh>
@@ -29,10 +29,10 @@ constexpr int kThreads = 64;
 constexpr int kVec = 4;  // columns per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_outer_941523e8c35020f2(
-    const float* __restrict__ T0,  // a: float[M, N]
-    const float* __restrict__ T1,  // b: float[M, N]
-    const float* __restrict__ T2,  // scale: float[N]
+scan_outer_3f137f08e154b602(
+    const float* T0,  // a: float[M, N]
+    const float* T1,  // b: float[M, N]
+    const float* T2,  // scale: float[N]
     float* __restrict__ T20,  // z: float[M, N]
     float* __restrict__ T21,  // column_end: float[1, N]
     float* __restrict__ T22,  // low_slope: float[1, N]
@@ -83,4 +83,4 @@ scan_outer_941523e8c35020f2(
   }
 }
 
-FUSEBUILD_ENTRY(scan_outer_941523e8c35020f2)
+FUSEBUILD_ENTRY(scan_outer_3f137f08e154b602)

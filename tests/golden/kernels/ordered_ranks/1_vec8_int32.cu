@@ -1,7 +1,7 @@
 // ordered_ranks.yaml, segment 1: scan, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 4: 7, 9: 17, 10: 18}
 // schedule: threads=64
-// launch: segment 1, vec8_int32 on sm_90: grid ceil_div(ceil_div(C, 8)*A, 64), 1, 1; block 64, 1, 1; overlaps the one
+// launch: segment 1, vec8_int32 on sm_90: grid ceil_div(ceil_div(C, 8)*A, 64), 1, 1; block 64, 1, 1; overlaps what is
 //   before; given x, s, middle, latest, seen, A, B, C, stride(s, 0), stride(s, 1); if A*B*C < 2146435072, (C % 8) == 0,
 //   aligned(x, 16), aligned(middle, 16), aligned(latest, 16), aligned(seen, 8)
 #include <fusebuild/kernel.cuh>
@@ -38,9 +38,9 @@ constexpr int kThreads = 64;
 constexpr int kVec = 8;  // columns per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_outer_37cede15e9d4eb04(
-    const float* __restrict__ T0,  // x: float[A, B, C]
-    const float* __restrict__ T1,  // s: float[A?, B?, C]
+scan_outer_17431f48eae27d32(
+    const float* T0,  // x: float[A, B, C]
+    const float* T1,  // s: float[A?, B?, C]
     float* __restrict__ T4,  // middle: float[A, B, C]
     float* __restrict__ T9,  // latest: float[A, B, C]
     bool* __restrict__ T10,  // seen: bool[A, B, C]
@@ -88,4 +88,4 @@ scan_outer_37cede15e9d4eb04(
   }
 }
 
-FUSEBUILD_ENTRY(scan_outer_37cede15e9d4eb04)
+FUSEBUILD_ENTRY(scan_outer_17431f48eae27d32)

@@ -1,7 +1,7 @@
 // ordered_ranks.yaml, segment 2: scan, variant scalar_int64
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 4: 8, 8: 43, 9: 44}
 // schedule: threads=256
-// launch: segment 2, scalar_int64 on sm_90: grid A*B, 1, 1; block 256, 1, 1; overlaps the one before; given x, s, t,
+// launch: segment 2, scalar_int64 on sm_90: grid A*B, 1, 1; block 256, 1, 1; overlaps what is before; given x, s, t,
 //   inner, ends_reduced, found_reduced, B, C, stride(s, 0), stride(s, 1), stride(t, 0), stride(t, 1), stride(t, 2)
 #include <fusebuild/kernel.cuh>
 
@@ -37,10 +37,10 @@ constexpr int kThreads = 256;  // they walk one row, tile by tile
 constexpr int kVec = 1;  // neighbouring elements per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_b5f792eacb5495c7(
-    const float* __restrict__ T0,  // x: float[A, B, C]
-    const float* __restrict__ T1,  // s: float[A?, B?, C]
-    const float* __restrict__ T2,  // t: float[A, B, C] stride_order=[0, 1, 2]
+scan_477c7d8e744dd5e8(
+    const float* T0,  // x: float[A, B, C]
+    const float* T1,  // s: float[A?, B?, C]
+    const float* T2,  // t: float[A, B, C] stride_order=[0, 1, 2]
     float* __restrict__ T4,  // inner: float[A, B, C]
     float* __restrict__ T8,  // ends_reduced: float[A, B]
     bool* __restrict__ T9,  // found_reduced: bool[A, B]
@@ -100,4 +100,4 @@ scan_b5f792eacb5495c7(
   T9[row] = t9;
 }
 
-FUSEBUILD_ENTRY(scan_b5f792eacb5495c7)
+FUSEBUILD_ENTRY(scan_477c7d8e744dd5e8)

@@ -8,7 +8,7 @@
 //   4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)),
 //   32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C,
 //   8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))), max(1, 2*(B >= 8), 4*(B >= 16), 8*(B >= 32),
-//   16*(B >= 64), 32*(B >= 128), 64*(B >= 256), 128*(B >= 512)))), 1, 1; block 128, 1, 1; overlaps the one before;
+//   16*(B >= 64), 32*(B >= 128), 64*(B >= 256), 128*(B >= 512)))), 1, 1; block 128, 1, 1; overlaps what is before;
 //   given x, weight, mean_outer, var_outer, middle_max, t14, batch_norm, middle_softmax, A, B, C, ceil_div(ceil_div(C,
 //   8), max(1, 2*(ceil_div(C, 8) > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8),
 //   16) <= 9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C,
@@ -70,9 +70,9 @@ constexpr int kVec = 8;  // neighbouring columns per access
 constexpr int kUnroll = 1;  // rows in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 5)
-pointwise_rows_f0d445f5fa9ca3f7(
-    const float* __restrict__ T0,  // x: float[A, B, C]
-    const float* __restrict__ T1,  // weight: float[C]
+pointwise_rows_fe31f7e422b51a2b(
+    const float* T0,  // x: float[A, B, C]
+    const float* T1,  // weight: float[C]
     const float* T2,  // mean_outer: float[1, 1, C]
     const float* T3,  // var_outer: float[1, 1, C]
     const float* T4,  // middle_max: float[A, 1, C]
@@ -171,4 +171,4 @@ pointwise_rows_f0d445f5fa9ca3f7(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_f0d445f5fa9ca3f7)
+FUSEBUILD_ENTRY(pointwise_rows_fe31f7e422b51a2b)

@@ -8,28 +8,28 @@
 //   4*(ceil_div(D, 8) > 2), 8*(ceil_div(D, 8) > 4), 16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)),
 //   32*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D,
 //   8)), 128*(1024*ceil_div(ceil_div(D, 8), 128) <= 9*ceil_div(D, 8))), max(1, 2*(H >= 8), 4*(H >= 16), 8*(H >= 32),
-//   16*(H >= 64), 32*(H >= 128), 64*(H >= 256), 128*(H >= 512)))), 1, 1; block 128, 1, 1; given x, cos, sin, y, x, D -
-//   (D // 2), B, S, H, D, D // 2, D - (D // 2), -1*(D - (D // 2)), 4294967295 // max(S, 1), ceil_div(ceil_div(D, 8),
-//   max(1, 2*(ceil_div(D, 8) > 1), 4*(ceil_div(D, 8) > 2), 8*(ceil_div(D, 8) > 4), 16*(128*ceil_div(ceil_div(D, 8), 16)
-//   <= 9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8),
-//   64) <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D, 8), 128) <= 9*ceil_div(D, 8)))), 4294967295 //
-//   max(ceil_div(ceil_div(D, 8), max(1, 2*(ceil_div(D, 8) > 1), 4*(ceil_div(D, 8) > 2), 8*(ceil_div(D, 8) > 4),
+//   16*(H >= 64), 32*(H >= 128), 64*(H >= 256), 128*(H >= 512)))), 1, 1; block 128, 1, 1; overlaps what is before;
+//   given x, cos, sin, y, x, D - (D // 2), B, S, H, D, D // 2, D - (D // 2), -1*(D - (D // 2)), 4294967295 // max(S,
+//   1), ceil_div(ceil_div(D, 8), max(1, 2*(ceil_div(D, 8) > 1), 4*(ceil_div(D, 8) > 2), 8*(ceil_div(D, 8) > 4),
 //   16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D,
 //   8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D, 8), 128) <=
-//   9*ceil_div(D, 8)))), 1), ceil_div(H, min(128 // max(1, 2*(ceil_div(D, 8) > 1), 4*(ceil_div(D, 8) > 2),
-//   8*(ceil_div(D, 8) > 4), 16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8),
-//   32) <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D,
-//   8), 128) <= 9*ceil_div(D, 8))), max(1, 2*(H >= 8), 4*(H >= 16), 8*(H >= 32), 16*(H >= 64), 32*(H >= 128), 64*(H >=
-//   256), 128*(H >= 512)))*max(1, ceil_div(ceil_div(H, min(128 // max(1, 2*(ceil_div(D, 8) > 1), 4*(ceil_div(D, 8) >
+//   9*ceil_div(D, 8)))), 4294967295 // max(ceil_div(ceil_div(D, 8), max(1, 2*(ceil_div(D, 8) > 1), 4*(ceil_div(D, 8) >
 //   2), 8*(ceil_div(D, 8) > 4), 16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D,
 //   8), 32) <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)),
-//   128*(1024*ceil_div(ceil_div(D, 8), 128) <= 9*ceil_div(D, 8))), max(1, 2*(H >= 8), 4*(H >= 16), 8*(H >= 32), 16*(H
-//   >= 64), 32*(H >= 128), 64*(H >= 256), 128*(H >= 512)))), max(1, ceil_div(ceil_div(H, min(128 // max(1,
+//   128*(1024*ceil_div(ceil_div(D, 8), 128) <= 9*ceil_div(D, 8)))), 1), ceil_div(H, min(128 // max(1, 2*(ceil_div(D, 8)
+//   > 1), 4*(ceil_div(D, 8) > 2), 8*(ceil_div(D, 8) > 4), 16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)),
+//   32*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D,
+//   8)), 128*(1024*ceil_div(ceil_div(D, 8), 128) <= 9*ceil_div(D, 8))), max(1, 2*(H >= 8), 4*(H >= 16), 8*(H >= 32),
+//   16*(H >= 64), 32*(H >= 128), 64*(H >= 256), 128*(H >= 512)))*max(1, ceil_div(ceil_div(H, min(128 // max(1,
 //   2*(ceil_div(D, 8) > 1), 4*(ceil_div(D, 8) > 2), 8*(ceil_div(D, 8) > 4), 16*(128*ceil_div(ceil_div(D, 8), 16) <=
 //   9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64)
 //   <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D, 8), 128) <= 9*ceil_div(D, 8))), max(1, 2*(H >= 8), 4*(H >=
-//   16), 8*(H >= 32), 16*(H >= 64), 32*(H >= 128), 64*(H >= 256), 128*(H >= 512)))), max(1, 2*(B*S*H*D >=
-//   8192*gpu.multiprocessors), 4*(B*S*H*D >= 16384*gpu.multiprocessors), 8*(B*S*H*D >=
+//   16), 8*(H >= 32), 16*(H >= 64), 32*(H >= 128), 64*(H >= 256), 128*(H >= 512)))), max(1, ceil_div(ceil_div(H,
+//   min(128 // max(1, 2*(ceil_div(D, 8) > 1), 4*(ceil_div(D, 8) > 2), 8*(ceil_div(D, 8) > 4),
+//   16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D,
+//   8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D, 8), 128) <=
+//   9*ceil_div(D, 8))), max(1, 2*(H >= 8), 4*(H >= 16), 8*(H >= 32), 16*(H >= 64), 32*(H >= 128), 64*(H >= 256), 128*(H
+//   >= 512)))), max(1, 2*(B*S*H*D >= 8192*gpu.multiprocessors), 4*(B*S*H*D >= 16384*gpu.multiprocessors), 8*(B*S*H*D >=
 //   32768*gpu.multiprocessors))))))), 4294967295 // max(ceil_div(H, min(128 // max(1, 2*(ceil_div(D, 8) > 1),
 //   4*(ceil_div(D, 8) > 2), 8*(ceil_div(D, 8) > 4), 16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)),
 //   32*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D,
@@ -70,12 +70,12 @@ constexpr int kVec = 8;  // neighbouring columns per access
 constexpr int kUnroll = 1;  // rows in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 6)
-pointwise_rows_101106499d6aa930(
-    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[B, S, H, D]
-    const float* __restrict__ T1,  // cos: float[S, D]
-    const float* __restrict__ T2,  // sin: float[S, D]
+pointwise_rows_bd569129a7326538(
+    const __nv_bfloat16* T0,  // x: bfloat16[B, S, H, D]
+    const float* T1,  // cos: float[S, D]
+    const float* T2,  // sin: float[S, D]
     __nv_bfloat16* __restrict__ T21,  // y: bfloat16[B, S, H, D]
-    const __nv_bfloat16* __restrict__ X5,  // x: bfloat16[B, S, H, D], for second_place
+    const __nv_bfloat16* X5,  // x: bfloat16[B, S, H, D], for second_place
     int64_t s13,  // D - (D // 2)
     int64_t n0,  // B
     int64_t n1,  // S
@@ -92,6 +92,7 @@ pointwise_rows_101106499d6aa930(
     int64_t column_shift,  // of the threads along columns
     int64_t row_shift,  // of those along rows
     int64_t each) {  // of the rows of a thread
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index rows = Index(n2), columns = Index(n3);
   const int across = int(column_shift), down = int(row_shift);
   const int lane = fb::thread_x() & ((1 << across) - 1), line = fb::thread_x() >> across;
@@ -163,4 +164,4 @@ pointwise_rows_101106499d6aa930(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_101106499d6aa930)
+FUSEBUILD_ENTRY(pointwise_rows_bd569129a7326538)

@@ -1,9 +1,9 @@
 // scale_bias_relu.yaml, segment 0: pointwise, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 8: 6}
 // schedule: threads=128 unroll=1 min_blocks=8
-// launch: segment 0, vec8_int32 on sm_90: grid ceil_div(M*N, 1024), 1, 1; block 128, 1, 1; given x, scale, bias, y, M,
-//   N, 4294967295 // max(N, 1); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(scale, 16), aligned(bias,
-//   16), aligned(y, 16)
+// launch: segment 0, vec8_int32 on sm_90: grid ceil_div(M*N, 1024), 1, 1; block 128, 1, 1; overlaps what is before;
+//   given x, scale, bias, y, M, N, 4294967295 // max(N, 1); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16),
+//   aligned(scale, 16), aligned(bias, 16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -12,14 +12,15 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 1;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 8)
-pointwise_2c23c95336e37277(
-    const __half* __restrict__ T0,  // x: half[M, N]
-    const __half* __restrict__ T1,  // scale: half[N]
-    const __half* __restrict__ T2,  // bias: half[N]
+pointwise_b1d61c569568273f(
+    const __half* T0,  // x: half[M, N]
+    const __half* T1,  // scale: half[N]
+    const __half* T2,  // bias: half[N]
     __half* __restrict__ T8,  // y: half[M, N]
     int64_t n0,  // M
     int64_t n1,  // N
     int64_t n1_reciprocal) {  // reciprocal of n1
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index total = Index(n0) * Index(n1);
   const Index first = (Index(fb::block_x()) * (kUnroll * kThreads) + fb::thread_x()) * kVec;
 
@@ -59,4 +60,4 @@ pointwise_2c23c95336e37277(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_2c23c95336e37277)
+FUSEBUILD_ENTRY(pointwise_b1d61c569568273f)

@@ -2,38 +2,40 @@
 // segment fids to original fids: {0: 0, 3: 3}
 // schedule: threads=256 parts=[(block_x=0 ahead=20 group=(reductions=[2] kept=[] partials=0 results=0 across=[]
 //   scaled=[] outer=[] depth=[] is_last=True) suffix=)]
-// launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 3 > 1)*ceil_div(1, max(1, min(1, (8 - 6*max(argument 3
-//   > 640, 1))*min(max(1, 1 // (8*gpu.multiprocessors)), max(max(1, 1 // (16*gpu.multiprocessors)), (256 // max(1,
-//   ceil_div(argument 3, 20))) // (8 - 6*max(argument 3 > 640, 1)))), 256))), 1, 1; block 256, 1, 1; overlaps what is
-//   before; given y, slot 0 of max(4*max(1, min((M*N > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1,
-//   4*(1 > 8*gpu.multiprocessors)))), 4*max(1, min((M*N > 3072)*ceil_div(M*N, 1024), max((8*gpu.multiprocessors) // 1,
-//   4*(1 > 8*gpu.multiprocessors))))) bytes, max(1, min((M*N > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors)
-//   // 1, 4*(1 > 8*gpu.multiprocessors)))), max(1, min(1, (8 - 6*max(max(1, min((M*N > 24576)*ceil_div(M*N, 8192),
+// launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 3 > 1)*((7*(M*N > 16384)*(M*N <= 131072)*(M*N <=
+//   4194304) + 1) == 1)*ceil_div(1, max(1, min(1, (8 - 6*max(argument 3 > 640, 1))*min(max(1, 1 //
+//   (8*gpu.multiprocessors)), max(max(1, 1 // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 3, 20))) //
+//   (8 - 6*max(argument 3 > 640, 1)))), 256))), 1, 1; block 256, 1, 1; overlaps what is before; given y, slot 0 of
+//   max(4*max(1, min((M*N > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors)))), 4*max(1, min((M*N > 3072)*ceil_div(M*N, 1024), max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors))))) bytes, max(1, min((M*N > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1,
+//   4*(1 > 8*gpu.multiprocessors)))), max(1, min(1, (8 - 6*max(max(1, min((M*N > 24576)*ceil_div(M*N, 8192),
 //   max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))) > 640, 1))*min(max(1, 1 //
 //   (8*gpu.multiprocessors)), max(max(1, 1 // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((M*N >
 //   24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))), 20))) // (8 -
 //   6*max(max(1, min((M*N > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1, 4*(1 >
 //   8*gpu.multiprocessors)))) > 640, 1)))), 256)); if ((M*N) % 8) == 0, aligned(x, 16), M*N < 1073741824
-// launch: segment 0, shifted_vec8_int32 2 of 2 on sm_90: grid (argument 3 > 1)*ceil_div(1, max(1, min(1, (8 -
-//   6*max(argument 3 > 640, 1))*min(max(1, 1 // (8*gpu.multiprocessors)), max(max(1, 1 // (16*gpu.multiprocessors)),
-//   (256 // max(1, ceil_div(argument 3, 20))) // (8 - 6*max(argument 3 > 640, 1)))), 256))), 1, 1; block 256, 1, 1;
-//   overlaps what is before; given y, slot 0 of max(4*max(1, min((M*N > 24576)*ceil_div(M*N, 8192),
-//   max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))), 4*max(1, min((M*N > 3072)*ceil_div(M*N, 1024),
-//   max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors))))) bytes, max(1, min((M*N > 24576)*ceil_div(M*N,
-//   8192), max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))), max(1, min(1, (8 - 6*max(max(1, min((M*N
-//   > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))) > 640,
-//   1))*min(max(1, 1 // (8*gpu.multiprocessors)), max(max(1, 1 // (16*gpu.multiprocessors)), (256 // max(1,
-//   ceil_div(max(1, min((M*N > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1, 4*(1 >
-//   8*gpu.multiprocessors)))), 20))) // (8 - 6*max(max(1, min((M*N > 24576)*ceil_div(M*N, 8192),
-//   max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))) > 640, 1)))), 256)); if aligned(x, 16), M*N >=
-//   4, M*N < 1073741824
-// launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 3 > 1)*ceil_div(1, max(1, min(1, (8 - 6*max(argument
-//   3 > 640, 1))*min(max(1, 1 // (8*gpu.multiprocessors)), max(max(1, 1 // (16*gpu.multiprocessors)), (256 // max(1,
-//   ceil_div(argument 3, 20))) // (8 - 6*max(argument 3 > 640, 1)))), 256))), 1, 1; block 256, 1, 1; overlaps what is
-//   before; given y, slot 0 of max(4*max(1, min((M*N > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1,
-//   4*(1 > 8*gpu.multiprocessors)))), 4*max(1, min((M*N > 3072)*ceil_div(M*N, 1024), max((8*gpu.multiprocessors) // 1,
-//   4*(1 > 8*gpu.multiprocessors))))) bytes, max(1, min((M*N > 3072)*ceil_div(M*N, 1024), max((8*gpu.multiprocessors)
-//   // 1, 4*(1 > 8*gpu.multiprocessors)))), max(1, min(1, (8 - 6*max(max(1, min((M*N > 3072)*ceil_div(M*N, 1024),
+// launch: segment 0, shifted_vec8_int32 2 of 2 on sm_90: grid (argument 3 > 1)*((7*(M*N > 16384)*(M*N <= 131072)*(M*N
+//   <= 4194304) + 1) == 1)*ceil_div(1, max(1, min(1, (8 - 6*max(argument 3 > 640, 1))*min(max(1, 1 //
+//   (8*gpu.multiprocessors)), max(max(1, 1 // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 3, 20))) //
+//   (8 - 6*max(argument 3 > 640, 1)))), 256))), 1, 1; block 256, 1, 1; overlaps what is before; given y, slot 0 of
+//   max(4*max(1, min((M*N > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors)))), 4*max(1, min((M*N > 3072)*ceil_div(M*N, 1024), max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors))))) bytes, max(1, min((M*N > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1,
+//   4*(1 > 8*gpu.multiprocessors)))), max(1, min(1, (8 - 6*max(max(1, min((M*N > 24576)*ceil_div(M*N, 8192),
+//   max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))) > 640, 1))*min(max(1, 1 //
+//   (8*gpu.multiprocessors)), max(max(1, 1 // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((M*N >
+//   24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))), 20))) // (8 -
+//   6*max(max(1, min((M*N > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors)))) > 640, 1)))), 256)); if aligned(x, 16), M*N >= 4, M*N < 1073741824
+// launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 3 > 1)*((7*(M*N > 2048)*(M*N <= 16384)*(M*N <=
+//   4194304) + 1) == 1)*ceil_div(1, max(1, min(1, (8 - 6*max(argument 3 > 640, 1))*min(max(1, 1 //
+//   (8*gpu.multiprocessors)), max(max(1, 1 // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 3, 20))) //
+//   (8 - 6*max(argument 3 > 640, 1)))), 256))), 1, 1; block 256, 1, 1; overlaps what is before; given y, slot 0 of
+//   max(4*max(1, min((M*N > 24576)*ceil_div(M*N, 8192), max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors)))), 4*max(1, min((M*N > 3072)*ceil_div(M*N, 1024), max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors))))) bytes, max(1, min((M*N > 3072)*ceil_div(M*N, 1024), max((8*gpu.multiprocessors) // 1,
+//   4*(1 > 8*gpu.multiprocessors)))), max(1, min(1, (8 - 6*max(max(1, min((M*N > 3072)*ceil_div(M*N, 1024),
 //   max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))) > 640, 1))*min(max(1, 1 //
 //   (8*gpu.multiprocessors)), max(max(1, 1 // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((M*N >
 //   3072)*ceil_div(M*N, 1024), max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))), 20))) // (8 -

@@ -2,77 +2,79 @@
 // segment fids to original fids: {0: 0, 3: 6, 6: 9}
 // schedule: threads=256 parts=[(block_x=0 ahead=10 group=(reductions=[0] kept=[0] partials=0 results=0 across=[]
 //   scaled=[] outer=[] depth=[] is_last=True) suffix=)]
-// launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, max(1, min(M, (8 - 6*max(argument 7
-//   > 320, M < 8))*min(max(1, M // (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 // max(1,
-//   ceil_div(argument 7, 10))) // (8 - 6*max(argument 7 > 320, M < 8)))), 256))), 1, 1; block 256, 1, 1; overlaps what
-//   is before; given mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors)
-//   // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N
-//   > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1,
-//   min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M)
-//   bytes, slot 2 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+// launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 7 > 1)*((7*(M <= 64)*(N > 16384)*(N <= 131072)*(M*N <=
+//   4194304) + 1) == 1)*ceil_div(M, max(1, min(M, (8 - 6*max(argument 7 > 320, M < 8))*min(max(1, M //
+//   (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 7, 10))) //
+//   (8 - 6*max(argument 7 > 320, M < 8)))), 256))), 1, 1; block 256, 1, 1; overlaps what is before; given mean, var,
+//   slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
 //   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, M, max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors)
-//   // max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M, (8 - 6*max(max(1, min((N > 24576)*ceil_div(N, 8192),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, M, max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M, (8 - 6*max(max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))) > 320, M < 8))*min(max(1, M //
 //   (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((N >
 //   24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), 10))) // (8 -
 //   6*max(max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
 //   8*gpu.multiprocessors)))) > 320, M < 8)))), 256)); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), N <
 //   1073741824
-// launch: segment 0, tiled_int64 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, max(1, min(M, (8 - 6*max(argument 7
-//   > 320, M < 8))*min(max(1, M // (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 // max(1,
-//   ceil_div(argument 7, 10))) // (8 - 6*max(argument 7 > 320, M < 8)))), 256))), 1, 1; block 256, 1, 1; overlaps what
-//   is before; given mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors)
-//   // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N
-//   > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1,
-//   min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M)
-//   bytes, slot 2 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+// launch: segment 0, tiled_int64 2 of 2 on sm_90: grid (argument 7 > 1)*((7*(M <= 64)*(N > 2048)*(N <= 16384)*(M*N <=
+//   4194304) + 1) == 1)*ceil_div(M, max(1, min(M, (8 - 6*max(argument 7 > 320, M < 8))*min(max(1, M //
+//   (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 7, 10))) //
+//   (8 - 6*max(argument 7 > 320, M < 8)))), 256))), 1, 1; block 256, 1, 1; overlaps what is before; given mean, var,
+//   slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
 //   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, M, max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors)
-//   // max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M, (8 - 6*max(max(1, min((N > 3072)*ceil_div(N, 1024),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, M, max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M, (8 - 6*max(max(1, min((N > 3072)*ceil_div(N, 1024),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))) > 320, M < 8))*min(max(1, M //
 //   (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((N >
 //   3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), 10))) // (8 -
 //   6*max(max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
 //   8*gpu.multiprocessors)))) > 320, M < 8)))), 256)); if 1 <= N, N <= 256
-// launch: segment 0, shifted_vec8_int32 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, max(1, min(M, (8 -
-//   6*max(argument 7 > 320, M < 8))*min(max(1, M // (8*gpu.multiprocessors)), max(max(1, M //
-//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 7, 10))) // (8 - 6*max(argument 7 > 320, M < 8)))),
-//   256))), 1, 1; block 256, 1, 1; overlaps what is before; given mean, var, slot 0 of max(4*max(1, min((N >
-//   24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1,
-//   min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M)
-//   bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+// launch: segment 0, shifted_vec8_int32 2 of 2 on sm_90: grid (argument 7 > 1)*((7*(M <= 64)*(N > 16384)*(N <=
+//   131072)*(M*N <= 4194304) + 1) == 1)*ceil_div(M, max(1, min(M, (8 - 6*max(argument 7 > 320, M < 8))*min(max(1, M //
+//   (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 7, 10))) //
+//   (8 - 6*max(argument 7 > 320, M < 8)))), 256))), 1, 1; block 256, 1, 1; overlaps what is before; given mean, var,
+//   slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
 //   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, max(1, min((N >
-//   24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M,
-//   (8 - 6*max(max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors)))) > 320, M < 8))*min(max(1, M // (8*gpu.multiprocessors)), max(max(1, M //
-//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((N > 24576)*ceil_div(N, 8192),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), 10))) // (8 - 6*max(max(1, min((N >
-//   24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))) > 320, M <
-//   8)))), 256)); if aligned(x, 16), N >= 4, N < 1073741824
-// launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, max(1, min(M, (8 - 6*max(argument
-//   7 > 320, M < 8))*min(max(1, M // (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 //
-//   max(1, ceil_div(argument 7, 10))) // (8 - 6*max(argument 7 > 320, M < 8)))), 256))), 1, 1; block 256, 1, 1;
-//   overlaps what is before; given mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
 //   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
 //   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   8*gpu.multiprocessors))))*M) bytes, M, max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M, (8 - 6*max(max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))) > 320, M < 8))*min(max(1, M //
+//   (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((N >
+//   24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), 10))) // (8 -
+//   6*max(max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors)))) > 320, M < 8)))), 256)); if aligned(x, 16), N >= 4, N < 1073741824
+// launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 7 > 1)*((7*(M <= 64)*(N > 2048)*(N <= 16384)*(M*N <=
+//   4194304) + 1) == 1)*ceil_div(M, max(1, min(M, (8 - 6*max(argument 7 > 320, M < 8))*min(max(1, M //
+//   (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(argument 7, 10))) //
+//   (8 - 6*max(argument 7 > 320, M < 8)))), 256))), 1, 1; block 256, 1, 1; overlaps what is before; given mean, var,
+//   slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
 //   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
-//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, max(1, min((N >
-//   3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M,
-//   (8 - 6*max(max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors)))) > 320, M < 8))*min(max(1, M // (8*gpu.multiprocessors)), max(max(1, M //
-//   (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((N > 3072)*ceil_div(N, 1024),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), 10))) // (8 - 6*max(max(1, min((N >
-//   3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))) > 320, M <
-//   8)))), 256))
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, M, max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M, (8 - 6*max(max(1, min((N > 3072)*ceil_div(N, 1024),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))) > 320, M < 8))*min(max(1, M //
+//   (8*gpu.multiprocessors)), max(max(1, M // (16*gpu.multiprocessors)), (256 // max(1, ceil_div(max(1, min((N >
+//   3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), 10))) // (8 -
+//   6*max(max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors)))) > 320, M < 8)))), 256))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
