@@ -281,7 +281,9 @@ class _Planner(Planner):
     def _guard(self) -> tuple[Formula, ...]:
         """What holds where rows are vectors, or begin anywhere, and 32-bit indices enough for them. Then tensors of all
         rows begin where a vector may, so that each vector which a number of elements lies before is aligned."""
-        shared = [self.domain.points(self.parts.rows)] if self._is_shifted or self.parts.outer else []
+        outers, depth = (self.domain.points(axes) for axes in (self.parts.outer, self.parts.depth))
+        places = product([outers, ("max", 1, depth)]) if self.parts.outer else depth  # as partition.cuh counts them
+        shared = [places] if self._is_shifted or self.parts.outer else []
         return (*map(fits_int32, (self.columns, *shared)), *self._alignment)
 
     @property

@@ -483,6 +483,14 @@ class TestLaunches:
             )
             assert len(narrowed) == narrowed.count("splits") + narrowed.count("splits - first") > 0
 
+    @pytest.mark.parametrize("depth", [0, 1, 3])
+    def test_outer_indices_are_counted_in_32_bits_only_where_there_are_so_few(self, depth: int) -> None:
+        """Each counts as one place at least: without rows, too, which a product of all extents does not show."""
+        found = variants(PREFIXES, M=16384, N=4096)
+        sizes = {"B": 2**31, "S": depth, "D": 24}
+        taken = [each for each in found if all(evaluate(own, sizes, lambda fid, size: True) for own in each.guard)]
+        assert {each.launches[0].kernel.index for each in taken} == {"int64_t"}
+
     def test_what_the_next_sample_has_is_asked_for_where_there_is_one(self) -> None:
         """Samples may have no rows; then there is no next one to tell by where the rows of this one end."""
         asked = [line for line in lines_of(read_recipes([ADALN])[0]) if "fb::expect<kThreadsPerRow>" in line]

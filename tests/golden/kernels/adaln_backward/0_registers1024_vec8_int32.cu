@@ -13,9 +13,9 @@
 //   1024))*D) bytes, slot 3 of max(4*min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 16384))),
 //   4*min(2*gpu.multiprocessors, ceil_div(B*S*D, 1024))*D) bytes, D, B, S, D, (B > 0)*(ceil_div(B,
 //   min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))))*max(1, S)*min(4*gpu.multiprocessors,
-//   max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) <= B*(max(1, S) + 8)); if D < 2146435072, B*S < 2146435072, (D %
-//   8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 1024
+//   max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) <= B*(max(1, S) + 8)); if D < 2146435072, B*max(1, S) <
+//   2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16),
+//   aligned(x, 16), aligned(grad_x, 16), D <= 1024
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -17,8 +17,8 @@
 //   min(ceil_div(B*S, 4), gpu.multiprocessors))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D,
 //   8*max(ceil_div(D, 16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1,
 //   B*ceil_div((min(4*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))) // max(B,
-//   1)) + 2, 8)))), 128)); if D < 2146435072, B*S < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
-//   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 256
+//   1)) + 2, 8)))), 128)); if D < 2146435072, B*max(1, S) < 2146435072, (D % 8) == 0, aligned(weight, 16),
+//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 256
 // launch: segment 0, registers512_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -33,8 +33,8 @@
 //   gpu.multiprocessors))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1,
 //   B*ceil_div((min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 8)))),
-//   128)); if D < 2146435072, B*S < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale,
-//   16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 512
+//   128)); if D < 2146435072, B*max(1, S) < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 512
 // launch: segment 0, registers1024_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -49,8 +49,8 @@
 //   gpu.multiprocessors))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1,
 //   B*ceil_div((min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 8)))),
-//   128)); if D < 2146435072, B*S < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale,
-//   16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 1024
+//   128)); if D < 2146435072, B*max(1, S) < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 1024
 // launch: segment 0, registers2048_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -65,8 +65,8 @@
 //   gpu.multiprocessors))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1,
 //   B*ceil_div((min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 8)))),
-//   128)); if D < 2146435072, B*S < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale,
-//   16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 2048
+//   128)); if D < 2146435072, B*max(1, S) < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 2048
 // launch: segment 0, registers4096_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -81,8 +81,8 @@
 //   gpu.multiprocessors))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1,
 //   B*ceil_div((min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 8)))),
-//   128)); if D < 2146435072, B*S < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale,
-//   16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 4096
+//   128)); if D < 2146435072, B*max(1, S) < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 4096
 // launch: segment 0, registers6144_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -97,8 +97,8 @@
 //   gpu.multiprocessors))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1,
 //   B*ceil_div((min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 8)))),
-//   128)); if D < 2146435072, B*S < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale,
-//   16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), B*S > 33, D <= 6144
+//   128)); if D < 2146435072, B*max(1, S) < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), B*S > 33, D <= 6144
 // launch: segment 0, registers8192_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -113,8 +113,8 @@
 //   gpu.multiprocessors))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1,
 //   B*ceil_div((min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 8)))),
-//   128)); if D < 2146435072, B*S < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale,
-//   16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), B*S > 66, D <= 8192
+//   128)); if D < 2146435072, B*max(1, S) < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), B*S > 66, D <= 8192
 // launch: segment 0, staged2_16384_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -129,9 +129,9 @@
 //   gpu.multiprocessors // 2), max(1, (B*S) // 4, min(B*S, max(1, gpu.multiprocessors // 2)))) // max(B, 1)) + 2,
 //   8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors), min(max(1, D //
 //   (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((min(max(1, gpu.multiprocessors // 2), max(1, (B*S) // 4,
-//   min(B*S, max(1, gpu.multiprocessors // 2)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*S < 2146435072,
-//   (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 16384
+//   min(B*S, max(1, gpu.multiprocessors // 2)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*max(1, S) <
+//   2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16),
+//   aligned(x, 16), aligned(grad_x, 16), D <= 16384
 // launch: segment 0, staged4_32768_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -147,8 +147,8 @@
 //   ((10*gpu.multiprocessors) // 11) // 4)))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((min(max(1,
 //   ((10*gpu.multiprocessors) // 11) // 4), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) //
-//   4)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*S < 2146435072, (D % 8) == 0, aligned(weight, 16),
-//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 32768
+//   4)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*max(1, S) < 2146435072, (D % 8) == 0, aligned(weight,
+//   16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 32768
 // launch: segment 0, staged8_65536_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -164,8 +164,8 @@
 //   ((10*gpu.multiprocessors) // 11) // 8)))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((min(max(1,
 //   ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) //
-//   8)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*S < 2146435072, (D % 8) == 0, aligned(weight, 16),
-//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 65536
+//   8)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*max(1, S) < 2146435072, (D % 8) == 0, aligned(weight,
+//   16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 65536
 // launch: segment 0, striped512_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1, S)*argument
 //   13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors), min(max(1, D //
 //   (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1, 1; block 512,
@@ -180,8 +180,8 @@
 //   min(ceil_div(B*S, 4), gpu.multiprocessors))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D,
 //   8*max(ceil_div(D, 16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1,
 //   B*ceil_div((min(4*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))) // max(B,
-//   1)) + 2, 8)))), 128)); if D < 2146435072, B*S < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x,
-//   16), D <= 512
+//   1)) + 2, 8)))), 128)); if D < 2146435072, B*max(1, S) < 2146435072, aligned(grad_y, 16), aligned(x, 16),
+//   aligned(grad_x, 16), D <= 512
 // launch: segment 0, striped1280_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -196,7 +196,8 @@
 //   gpu.multiprocessors))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1,
 //   B*ceil_div((min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 8)))),
-//   128)); if D < 2146435072, B*S < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 1280
+//   128)); if D < 2146435072, B*max(1, S) < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
+//   1280
 // launch: segment 0, striped2560_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -211,7 +212,8 @@
 //   gpu.multiprocessors))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1,
 //   B*ceil_div((min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 8)))),
-//   128)); if D < 2146435072, B*S < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 2560
+//   128)); if D < 2146435072, B*max(1, S) < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
+//   2560
 // launch: segment 0, striped5120_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -226,8 +228,8 @@
 //   gpu.multiprocessors))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1,
 //   B*ceil_div((min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))) // max(B, 1)) + 2, 8)))),
-//   128)); if D < 2146435072, B*S < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), B*S > 66, D
-//   <= 5120
+//   128)); if D < 2146435072, B*max(1, S) < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), B*S >
+//   66, D <= 5120
 // launch: segment 0, striped10240_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -242,8 +244,8 @@
 //   (2*gpu.multiprocessors) // 2), max(1, (B*S) // 4, min(B*S, max(1, gpu.multiprocessors // 2)))) // max(B, 1)) + 2,
 //   8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors), min(max(1, D //
 //   (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((min(max(1, (2*gpu.multiprocessors) // 2), max(1, (B*S) // 4,
-//   min(B*S, max(1, gpu.multiprocessors // 2)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*S < 2146435072,
-//   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 10240
+//   min(B*S, max(1, gpu.multiprocessors // 2)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*max(1, S) <
+//   2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 10240
 // launch: segment 0, striped20480_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -259,8 +261,8 @@
 //   ((10*gpu.multiprocessors) // 11) // 4)))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((min(max(1,
 //   (2*((10*gpu.multiprocessors) // 11)) // 4), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) //
-//   4)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*S < 2146435072, aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 20480
+//   4)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*max(1, S) < 2146435072, aligned(grad_y, 16), aligned(x,
+//   16), aligned(grad_x, 16), D <= 20480
 // launch: segment 0, striped40960_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -276,8 +278,8 @@
 //   ((10*gpu.multiprocessors) // 11) // 8)))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((min(max(1,
 //   (2*((10*gpu.multiprocessors) // 11)) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) //
-//   8)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*S < 2146435072, aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 40960
+//   8)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*max(1, S) < 2146435072, aligned(grad_y, 16), aligned(x,
+//   16), aligned(grad_x, 16), D <= 40960
 // launch: segment 0, striped131072_vec8_int32 3 of 3 on sm_90: grid (-(B > 0)*(ceil_div(B, argument 13)*max(1,
 //   S)*argument 13 <= B*(max(1, S) + 8)) + 1)*ceil_div(D, max(1, min(D, 8*max(ceil_div(D, 16*gpu.multiprocessors),
 //   min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B, 1)) + 2, 8)))), 128))), 1,
@@ -293,8 +295,8 @@
 //   ((10*gpu.multiprocessors) // 11) // 8)))) // max(B, 1)) + 2, 8)))), 128)), 512 // max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((min(max(1,
 //   ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) //
-//   8)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*S < 2146435072, aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 131072
+//   8)))) // max(B, 1)) + 2, 8)))), 128)); if D < 2146435072, B*max(1, S) < 2146435072, aligned(grad_y, 16), aligned(x,
+//   16), aligned(grad_x, 16), D <= 131072
 // launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, max(1, min(D, 8*max(ceil_div(D,
 //   16*gpu.multiprocessors), min(max(1, D // (8*gpu.multiprocessors)), 64 // max(1, B*ceil_div((argument 13 // max(B,
 //   1)) + 2, 8)))), 128))), 1, 1; block 512, 1, 1; overlaps what is before; given weight, bias, scale, grad_shift,

@@ -8,58 +8,60 @@
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(5*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))); if D < 2146435072, B*S
-//   < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <=
-//   128
+//   min(5*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))); if D < 2146435072,
+//   B*max(1, S) < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y,
+//   16), D <= 128
 // launch: segment 0, registers256_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
-//   (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 256
+//   min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*max(1, S) <
+//   2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 256
 // launch: segment 0, registers512_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(5*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
-//   (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 512
+//   min(5*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*max(1, S) <
+//   2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 512
 // launch: segment 0, registers1024_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
-//   (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 1024
+//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*max(1, S) <
+//   2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 1024
 // launch: segment 0, registers2048_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
-//   (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 2048
+//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*max(1, S) <
+//   2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 2048
 // launch: segment 0, registers4096_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
-//   (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), B*S > 66, D <= 4096
+//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*max(1, S) <
+//   2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), B*S > 66,
+//   D <= 4096
 // launch: segment 0, registers6144_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
-//   (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), B*S > 66, D <= 6144
+//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*max(1, S) <
+//   2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), B*S > 66,
+//   D <= 6144
 // launch: segment 0, staged2_8192_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, gpu.multiprocessors // 2), max(1, (B*S) // 4, min(B*S, max(1, gpu.multiprocessors // 2)))); if D <
-//   2146435072, B*S < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16),
+//   2146435072, B*max(1, S) < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16),
 //   aligned(y, 16), D <= 8192
 // launch: segment 0, staged4_16384_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
@@ -67,24 +69,24 @@
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, ((10*gpu.multiprocessors) // 11) // 4), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
-//   11) // 4)))); if D < 2146435072, B*S < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16),
-//   aligned(w, 16), aligned(y, 16), D <= 16384
+//   11) // 4)))); if D < 2146435072, B*max(1, S) < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v,
+//   16), aligned(w, 16), aligned(y, 16), D <= 16384
 // launch: segment 0, staged8_32768_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
-//   11) // 8)))); if D < 2146435072, B*S < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16),
-//   aligned(w, 16), aligned(y, 16), D <= 32768
+//   11) // 8)))); if D < 2146435072, B*max(1, S) < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v,
+//   16), aligned(w, 16), aligned(y, 16), D <= 32768
 // launch: segment 0, staged8_65536_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
-//   11) // 8)))); if D < 2146435072, B*S < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16),
-//   aligned(w, 16), aligned(y, 16), D <= 65536
+//   11) // 8)))); if D < 2146435072, B*max(1, S) < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v,
+//   16), aligned(w, 16), aligned(y, 16), D <= 65536
 // launch: segment 0, scratch_vec4_int64 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256, 1,
 //   1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
@@ -97,57 +99,57 @@
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(4*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))); if D < 2146435072, B*S
-//   < 2146435072, aligned(x, 16), aligned(y, 16), D <= 512
+//   min(4*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))); if D < 2146435072,
+//   B*max(1, S) < 2146435072, aligned(x, 16), aligned(y, 16), D <= 512
 // launch: segment 0, striped1280_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256,
 //   1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
-//   aligned(x, 16), aligned(y, 16), D <= 1536
+//   min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*max(1, S) <
+//   2146435072, aligned(x, 16), aligned(y, 16), D <= 1536
 // launch: segment 0, striped2560_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256,
 //   1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*S < 2146435072,
-//   aligned(x, 16), aligned(y, 16), B*S > 66, D <= 3072
+//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, B*max(1, S) <
+//   2146435072, aligned(x, 16), aligned(y, 16), B*S > 66, D <= 3072
 // launch: segment 0, striped5120_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256,
 //   1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, (2*gpu.multiprocessors) // 2), max(1, (B*S) // 4, min(B*S, max(1, gpu.multiprocessors // 2)))); if D <
-//   2146435072, B*S < 2146435072, aligned(x, 16), aligned(y, 16), D <= 6144
+//   2146435072, B*max(1, S) < 2146435072, aligned(x, 16), aligned(y, 16), D <= 6144
 // launch: segment 0, striped10240_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, (2*((10*gpu.multiprocessors) // 11)) // 4), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors)
-//   // 11) // 4)))); if D < 2146435072, B*S < 2146435072, aligned(x, 16), aligned(y, 16), D <= 12288
+//   // 11) // 4)))); if D < 2146435072, B*max(1, S) < 2146435072, aligned(x, 16), aligned(y, 16), D <= 12288
 // launch: segment 0, striped20480_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, (2*((10*gpu.multiprocessors) // 11)) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors)
-//   // 11) // 8)))); if D < 2146435072, B*S < 2146435072, aligned(x, 16), aligned(y, 16), D <= 24576
+//   // 11) // 8)))); if D < 2146435072, B*max(1, S) < 2146435072, aligned(x, 16), aligned(y, 16), D <= 24576
 // launch: segment 0, striped40960_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
-//   11) // 8)))); if D < 2146435072, B*S < 2146435072, aligned(x, 16), aligned(y, 16), D <= 49152
+//   11) // 8)))); if D < 2146435072, B*max(1, S) < 2146435072, aligned(x, 16), aligned(y, 16), D <= 49152
 // launch: segment 0, striped65536_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
-//   11) // 8)))); if D < 2146435072, B*S < 2146435072, aligned(x, 16), aligned(y, 16), D <= 65536
+//   11) // 8)))); if D < 2146435072, B*max(1, S) < 2146435072, aligned(x, 16), aligned(y, 16), D <= 65536
 // launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256,
 //   1, 1; overlaps what is before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
