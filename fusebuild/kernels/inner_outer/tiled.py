@@ -279,8 +279,10 @@ class Tiled(Planner):
 
     @property
     def _edge_bytes(self) -> int:
-        """What a tile has beside its rows: tensors begin and end within vectors."""
-        return 2 * self.vec * self.bytes_of(self._tiles) + ALIGNMENT * self.bytes_of(self._of_rows)
+        """What a tile has beside its rows: tensors begin and end within vectors, and what follows bools may do so half
+        of 16 bytes later."""
+        filled = sum(ALIGNMENT for fid in (*self._tiles, *self._of_rows) if self.bytes_of([fid]) == 1)
+        return 2 * self.vec * self.bytes_of(self._tiles) + ALIGNMENT * self.bytes_of(self._of_rows) + filled
 
     @property
     def _least_bytes(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from fusebuild.ir.dtype import DType
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.dynamic_shared import SharedArray, array_in_place, arrays_in_shared, cast_to, widest_first
 from fusebuild.kernels.common.finish import FinishGroup
@@ -94,7 +95,8 @@ class _Tiles:
             name, count = ("numbers", "numbers") if fid in self.numbers else ("tile", "places")
             c_type = self.body.c_type(fid)
             lines.append(f"{c_type}* {name}{fid} = {end if c_type == before else cast_to(c_type, end)};")
-            end, before = f"{name}{fid} + {count}", c_type
+            of_bools = self.body.value(fid).dtype is DType.BOOL  # their vectors are half of 16 bytes
+            end, before = f"{name}{fid} + {f'({count} + 15) / 16 * 16' if of_bools else count}", c_type
         return tuple(lines)
 
     def next_tile(self) -> Sweep:

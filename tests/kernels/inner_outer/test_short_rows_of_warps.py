@@ -9,6 +9,7 @@ from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.inner_outer import FAMILY
+from fusebuild.kernels.inner_outer.tiled import TiledHeuristics
 from fusebuild.kernels.render import Origin, render
 from fusebuild.target.table import TARGETS
 from support.small_recipes import whole
@@ -65,6 +66,19 @@ def test_rows_of_one_thread_are_walked_in_straight_lines_where_they_may_be_odd()
         assert "if (threads == 1) {  // straight lines for each length" in odd
         assert "fb::with_constant<kVec, kVec / 2 + 1>(most, " in odd
         assert "straight" not in whole_vectors
+
+
+def test_what_follows_bools_in_a_tile_begins_where_a_vector_may() -> None:
+    """A vector of bools is half of 16 bytes, so that an odd number of them is filled up; tiles have room for that."""
+    origin = Origin(recipe="test", segment=0, fid_map={}, scheduler="inner_outer", variant="tiled")
+    masked = whole({"x": "bool[M, N]", "g": "half[M, N]"}, BODY.replace("g * x", "g * cast(x, float)"),
+                   {"y": "half", "dw": "float"})  # fmt: skip
+    for variant in tiled(masked):
+        kernel = variant.launches[0].kernel
+        assert "= reinterpret_cast<__half*>(tile0 + (places + 15) / 16 * 16);" in render(kernel, origin).text
+        assert isinstance(kernel.heuristics, TiledHeuristics)
+        assert kernel.heuristics.edge_bytes == 2 * 8 * (1 + 2) + 8
+    assert all("+ 15" not in render(each.launches[0].kernel, origin).text for each in tiled(NORM))
 
 
 def test_blocks_fill_the_gpu_once_and_each_warp_has_something_to_do() -> None:
