@@ -52,6 +52,12 @@ def rungs_of_vectors(vec: int, most: int, is_large: Formula) -> list[Formula]:
     ]
 
 
+def longest_of_several(vec: int, most: int) -> int:
+    """The elements of the longest row of which a block of ``most`` threads may have several, where rows are not many:
+    the last of those rungs."""
+    return max(vectors for rung, vectors in enumerate(LADDER) if 2 << rung <= most) * vec
+
+
 def rungs_of_tiles(places: int, is_large: Formula) -> list[Formula]:
     """The rungs of TILE_LADDER, where each thread has so many ``places``."""
     longer: Formula = ("add", 1, ("mul", TILE_PLACES // TILE_LADDER[0] - 1, is_large))

@@ -85,6 +85,7 @@ from fusebuild.kernels.reduction.reads import lie_flat, read_along_columns, read
 from fusebuild.kernels.reduction.row_threads import (
     MANY_ROWS,
     TILE_PLACES,
+    longest_of_several,
     per_row,
     row_shift,
     rungs_of_tiles,
@@ -277,7 +278,8 @@ def _short(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
 
 
 def _tiled(planner: Planner, last: VariantSpec, heuristics: InnerHeuristics, tile: Tile) -> VariantSpec:
-    """Where a block has short rows in shared memory, and threads have those of one element to themselves."""
+    """Where a block has short rows in shared memory, and threads have those of one element to themselves. None is so
+    long that blocks would share it."""
     (launch, *others), domain = last.launches, planner.domain
     rows, columns = domain.points(domain.kept), domain.points(domain.reduced)
     threads, places = heuristics.threads, tile.elements // heuristics.threads
@@ -291,7 +293,8 @@ def _tiled(planner: Planner, last: VariantSpec, heuristics: InnerHeuristics, til
     )
     kernel = replace(launch.kernel, parameters=tuple(parameters))
     grid = (("ceil_div", product([rows, per_row(columns, rungs)]), product([threads, turns])), 1, 1)
-    short = (("le", 1, columns), ("le", columns, LONGEST_TILED * places // TILE_PLACES))
+    alone = TURNS_OF_BLOCK * threads * heuristics.unroll
+    short = (("le", 1, columns), ("le", columns, min(LONGEST_TILED * places // TILE_PLACES, alone)))
     launches = (replace(launch, kernel=kernel, grid=grid), *others)
     return replace(last, name="tiled_int64", guard=short, launches=launches)
 
@@ -371,7 +374,7 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     can_cluster = _may_cluster(planner) and not in_pieces and splits != 1 and choice.threads <= ROW_THREADS
     is_good: Formula = 0
     if can_cluster:
-        is_long: Formula = ("gt", columns, TURNS_OF_BLOCK * turn)
+        is_long: Formula = ("gt", columns, max(TURNS_OF_BLOCK * turn, longest_of_several(vec, choice.threads)))
         is_short: Formula = ("le", columns, BLOCKS * TURNS_OF_CLUSTER * turn)
         few: Formula = ("le", product([rows, columns]), MOST_ELEMENTS)
         is_good = product([("le", rows, MOST_CLUSTERS), is_long, is_short, few])
