@@ -16,7 +16,9 @@ By itself the next kernel begins when all blocks of this one have ended. It may 
 have begun and some leave room: it takes no place from them, since all have one. That is good where its blocks are many,
 one after another, or very short. It is not where they are as many as the GPU has places and stay: those that free early
 would take more than their share, and work longer than the others. Behind a plan's last kernel nothing starts early, for
-nobody knows what comes: half of 70 random sizes lost up to a quarter when all did.
+nobody knows what comes. (H100, 2026-11-27: of 73 random sizes, each called one after another, 27 took up to a quarter
+less when it did, and 8 up to a quarter more; silu_mul of 64 x 4096 took 2.8 us instead of 2.2, and between kernels of
+torch's 3.0 instead of 2.1.)
 
     CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization"; PTX ISA, "griddepcontrol".
 """
