@@ -73,6 +73,12 @@ def verify(
     )
 
 
+def compared(error: float, bound: float) -> str:
+    """Both with two digits, or with as many as tell them apart."""
+    digits = next((each for each in range(1, 16) if f"{error:.{each}e}" != f"{bound:.{each}e}"), 1)
+    return f"error {error:8.{digits}e} (bound {bound:.{digits}e})"
+
+
 def _line(verdict: Verdict) -> str:
     """The fusion, the sizes and what was found, in columns."""
     sizes = " ".join(f"{name}={size}" for name, size in verdict.case.items())
@@ -80,6 +86,6 @@ def _line(verdict: Verdict) -> str:
     if verdict.skipped_elements:
         return f"{head} skipped      a tensor has {verdict.skipped_elements:,} elements"
     way = f"variant {verdict.variant}" if verdict.variant is not None else verdict.layout
-    numbers = f"error {verdict.error:8.1e} (bound {verdict.bound:.1e})"
+    numbers = compared(verdict.error, verdict.bound)
     end = f"  {verdict.problem}" if verdict.problem else ""
     return f"{head} {way:12} {numbers}  {'ok' if verdict.ok else 'FAIL'}{end}"
