@@ -9,7 +9,7 @@ from typing import TypeAlias
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.kernels.reduction.choices import OuterChoice
 from fusebuild.kernels.reduction.sharing import TURNS_ALONE, splits_of, turns_of
-from fusebuild.kernels.reduction.together import BLOCKS, CLUSTERS, MOST_ELEMENTS, cluster_where, either
+from fusebuild.kernels.reduction.together import BLOCKS, CLUSTERS, MOST_ELEMENTS, Shares, either
 
 LINE = 8
 """Vectors side by side that are whole lines of memory."""
@@ -49,14 +49,10 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """``blocks`` have all columns among them, each with ``beside`` threads side by side, and ``splits`` share those of
-    each. Those run together where they are a ``cluster`` of several."""
+class Spread(Shares):
+    """Those of columns: each block has ``beside`` threads side by side."""
 
-    blocks: Formula
     beside: Formula
-    splits: Formula
-    cluster: Formula = 1
 
     def or_clusters(self, choice: OuterChoice, own: Columns, widest: int) -> Spread:
         """This, or what leaves no second kernel to be run where several blocks share columns, and reads whole sectors
@@ -76,8 +72,8 @@ class Spread:
         return Spread(
             blocks=either(is_good, clusters, self.blocks),
             beside=either(is_good, beside, self.beside),
-            splits=either(is_good, BLOCKS, self.splits),
-            cluster=cluster_where(is_good),
+            splits=self.splits,
+            are_clustered=is_good,
         )
 
 

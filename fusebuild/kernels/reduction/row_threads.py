@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, total
+from fusebuild.kernels.reduction.together import BLOCKS, MOST_ELEMENTS
 
 LADDER = (3, 8, 16, 64, 128, 256, 512)
 """Vectors of a row above which two threads share it, four, eight and so on. Up to 32 need no barrier to meet. Those of
@@ -22,6 +23,18 @@ MANY_ROWS = 16384
 """Rungs that are twice as long for so many rows: to combine what threads have of a row costs the more the more there
 are. (On an H100, argmax of 92375 rows of 723 columns: 0.74 of a copy's bandwidth with 16 threads, 0.85 with 8; welford
 of 105651 rows of 745: 0.85 and 0.91.)"""
+MOST_CLUSTERS, TURNS_OF_BLOCK, TURNS_OF_CLUSTER = 64, 2, 2
+"""Rows that have a cluster each, at most, the turns that one block would take, at least, and those of a cluster, at
+most: with more rows or turns it takes longer than blocks that leave partial results, with less than one block."""
+
+
+def are_for_clusters(rows: Formula, columns: Formula, turn: int, longest_of_several: int) -> Formula:
+    """Whether clusters shall have ``rows`` of so many ``columns``, of which a block reads so many in a ``turn``: blocks
+    that share a row have no other one, so it is longer than those of which one has several."""
+    is_long: Formula = ("gt", columns, max(TURNS_OF_BLOCK * turn, longest_of_several))
+    is_short: Formula = ("le", columns, BLOCKS * TURNS_OF_CLUSTER * turn)
+    few: Formula = ("le", product([rows, columns]), MOST_ELEMENTS)
+    return product([("le", rows, MOST_CLUSTERS), is_long, is_short, few])
 
 
 def scaled_to_few(rows: Formula, columns: Formula) -> Formula:

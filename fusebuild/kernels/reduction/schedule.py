@@ -85,6 +85,8 @@ from fusebuild.kernels.reduction.reads import lie_flat, read_along_columns, read
 from fusebuild.kernels.reduction.row_threads import (
     MANY_ROWS,
     TILE_PLACES,
+    TURNS_OF_BLOCK,
+    are_for_clusters,
     longest_of_several,
     per_row,
     row_shift,
@@ -103,13 +105,10 @@ from fusebuild.kernels.reduction.tiles import (
     resident_tiles,
     rows_of_thread,
 )
-from fusebuild.kernels.reduction.together import BLOCKS, MOST_ELEMENTS, cluster_where, columns_gathered, either
+from fusebuild.kernels.reduction.together import BLOCKS, Shares, columns_gathered
 from fusebuild.target.table import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
-MOST_CLUSTERS, TURNS_OF_BLOCK, TURNS_OF_CLUSTER = 64, 2, 2
-"""Rows that have a cluster each, at most, the turns that one block would take, at least, and those of a cluster, at
-most: with more rows or turns it takes longer than blocks that leave partial results, with less than one block."""
 ROW_THREADS, ROW_BLOCKS = 128, 8
 """The same of inner reductions: a row of many vectors has a block of its own."""
 THREADS = 256
@@ -370,27 +369,22 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     length = scaled_to_few(rows, columns)
     grid = simplified(("ceil_div", product([rows, per_row(length, rungs)]), choice.threads))
     turn = choice.threads * choice.unroll * vec
-    splits = splits_of(rows, rows, turns_of(columns, turn), choice.blocks)
-    can_cluster = _may_cluster(planner) and not in_pieces and splits != 1 and choice.threads <= ROW_THREADS
-    is_good: Formula = 0
-    if can_cluster:
-        is_long: Formula = ("gt", columns, max(TURNS_OF_BLOCK * turn, longest_of_several(vec, choice.threads)))
-        is_short: Formula = ("le", columns, BLOCKS * TURNS_OF_CLUSTER * turn)
-        few: Formula = ("le", product([rows, columns]), MOST_ELEMENTS)
-        is_good = product([("le", rows, MOST_CLUSTERS), is_long, is_short, few])
-    apart, splits = splits, either(is_good, BLOCKS, splits) if can_cluster else splits
+    shares = Shares(blocks=grid, splits=splits_of(rows, rows, turns_of(columns, turn), choice.blocks))
+    if _may_cluster(planner, shares) and not in_pieces and choice.threads <= ROW_THREADS:
+        several = longest_of_several(vec, choice.threads)
+        shares = replace(shares, are_clustered=are_for_clusters(rows, columns, turn, several))
     heuristics = InnerHeuristics(
-        threads=choice.threads, unroll=choice.unroll, is_split=splits != 1, in_pieces=in_pieces,
-        can_cluster=can_cluster,
+        threads=choice.threads, unroll=choice.unroll, is_split=shares.splits != 1, in_pieces=in_pieces,
+        can_cluster=shares.can_cluster,
         tile=_tile(planner, choice.threads) if index == "int64_t" else None,
     )  # fmt: skip
     own = (
         call_parameter("row_shift", row_shift(length, rungs), "of the threads that share a row"),
         formula_parameter("tile_turns", 0, "rows of a tile that a thread takes one after another"),
-        *_together(cluster_where(is_good), can_cluster),
+        *shares.parameters,
     )
-    kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors, splits, own)
-    return _variant(planner, width, choice, kernel, (grid, splits, 1), apart, cluster=cluster_where(is_good))
+    kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors, shares.together, own)
+    return _variant(planner, width, choice, kernel, shares)
 
 
 def _outer(
@@ -417,34 +411,23 @@ def _outer(
         is_wide = choice.threads >= MOST_FOLDED
         choice.require(is_wide, "threads", f"up to {MOST_FOLDED - 1} columns of folded rows lie side by side")
     found = spreading(choice, columns)
-    can_cluster = _may_cluster(planner) and spreading is not spread_folded and each == 1
     widest = min(CLUSTER_COLUMNS, columns_gathered(planner.task), choice.threads) // vec
-    widest, apart = widest if can_cluster and found.splits != 1 else 0, found.splits
-    if widest:
+    if widest and _may_cluster(planner, found) and spreading is not spread_folded and each == 1:
         found = found.or_clusters(choice, columns, widest)
     heuristics = OuterHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=each != 1 or found.splits != 1,
-        walked=walked, always_split=each != 1, widest=widest,
+        walked=walked, always_split=each != 1, widest=widest if found.can_cluster else 0,
     )  # fmt: skip
-    own = (
-        call_parameter("block_width", simplified(found.beside), "threads side by side"),
-        *_together(found.cluster, widest > 0),
-    )
-    kernel = _kernel(planner, width, choice, "reduction_outer", heuristics, vectors, found.splits, own)
-    grid = (simplified(found.blocks), found.splits, 1)
-    return _variant(planner, width, choice, kernel, grid, apart, each, found.cluster)
+    own = (call_parameter("block_width", simplified(found.beside), "threads side by side"), *found.parameters)
+    kernel = _kernel(planner, width, choice, "reduction_outer", heuristics, vectors, found.together, own)
+    return _variant(planner, width, choice, kernel, found, each)
 
 
-def _may_cluster(planner: Planner) -> bool:
-    """Whether blocks that share a reduction may run together. Those of moments may not: to combine their states takes
-    longer there than a kernel that finishes. (H100, 2026-11-27, batchnorm_train of 6592 x 256 13.8 -> 15.4 us.)"""
-    return planner.target.cluster >= BLOCKS and not running_sums(planner.task)
-
-
-def _together(cluster: Formula, is_possible: bool) -> tuple[KernelParameter, ...]:
-    """The parameter that says how many blocks that share a reduction run together, where some may."""
-    own = formula_parameter("cluster", cluster, "blocks that share a reduction and run together")
-    return (own,) if is_possible else ()
+def _may_cluster(planner: Planner, shares: Shares) -> bool:
+    """Whether blocks that share a reduction, if some do, may run together. Those of moments may not: to combine their
+    states takes longer there than a kernel that finishes. (H100, 2026-11-27, batchnorm_train of 6592 x 256 13.8 -> 15.4
+    us.)"""
+    return shares.splits != 1 and planner.target.cluster >= BLOCKS and not running_sums(planner.task)
 
 
 def _owned(planner: Planner, vec: int, vectors: VectorLayout, walked: Sequence[int]) -> Formula:
@@ -524,33 +507,31 @@ def _variant(
     width: Width,
     choice: InnerChoice,
     kernel: KernelSpec,
-    grid: tuple[Formula, Formula, Formula],
-    apart: Formula,
+    shares: Shares,
     each: Formula = 1,
-    cluster: Formula = 1,
 ) -> VariantSpec:
     """The variant of ``kernel``, and of the one that combines its partial results, ``each`` of a result from a block,
-    where there are several, which run ``apart`` and are no ``cluster``. Threads step over what other blocks take: their
-    last step must not leave a 32-bit index."""
+    where several share one and are no cluster. Threads step over what other blocks take: their last step must not leave
+    a 32-bit index."""
     way, guard, _, index = width
     task, domain, heuristics = planner.task, planner.domain, kernel.heuristics
     assert isinstance(heuristics, InnerHeuristics | OuterHeuristics)
     if heuristics.is_split and index == "int32_t":
         length = domain.points(domain.reduced)
         guard = (*(test for test in guard if test != fits_int32(length)), ("lt", length, LONGEST))
-    variant = planner.variant(way, choice, dict.fromkeys(guard), kernel, grid[0], (choice.threads, 1, 1))
+    variant = planner.variant(way, choice, dict.fromkeys(guard), kernel, shares.grid[0], (choice.threads, 1, 1))
     if not heuristics.is_split:
         return variant
-    (launch,), reduced, partials = variant.launches, folded(task, reductions(task)), product([each, apart])
+    (launch,), reduced, partials = variant.launches, folded(task, reductions(task)), product([each, shares.splits])
     group = FinishGroup(reductions=reductions(task), kept=domain.kept, is_last=True)
     finisher = Finisher.of(planner, reduced=reduced, index="int64_t", splits=partials)
     narrowest = _results_beside(domain.points(domain.kept), partials, finisher.ahead(group))
-    are_left = product([("gt", partials, 1), *((("eq", cluster, 1),) if cluster != 1 else ())])
+    are_left = product([("gt", partials, 1), *((("eq", shares.cluster, 1),) if shares.can_cluster else ())])
     is_always_split = isinstance(heuristics, OuterHeuristics) and heuristics.always_split
     finish = finisher.launch_at_call(group, narrowest, needed=1 if is_always_split else are_left)
     return replace(
         variant,
-        launches=(replace(launch, grid=grid, cluster=cluster), finish),
+        launches=(replace(launch, grid=shares.grid, cluster=shares.cluster), finish),
         scratch=tuple(
             product([partials, partial_dtype(task, fid).bytes, domain.points(domain.kept)]) for fid in reduced
         ),
