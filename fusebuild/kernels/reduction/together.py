@@ -17,7 +17,7 @@ from fusebuild.kernels.common.spec import KernelParameter, formula_parameter, re
 from fusebuild.ops.table import op_of
 
 BLOCKS = 8
-"""Blocks of a cluster: reduction_inner's and reduction_outer's kCluster."""
+"""Blocks of a cluster: as many as together.cuh combines."""
 MOST_ELEMENTS = 2**22
 """Elements of all clusters together, at most: to read more takes so long that a second kernel is no matter."""
 CLUSTERS = 16

@@ -99,12 +99,7 @@ FUSEBUILD_DEVICE void arrive_cluster_early() {
 }
 FUSEBUILD_DEVICE void wait_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-// How many blocks the caller's cluster has, and which of them it is.
-FUSEBUILD_DEVICE int cluster_blocks() {
-  int blocks;
-  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
-  return blocks;
-}
+// The caller's block among those of its cluster, however they lie.
 FUSEBUILD_DEVICE int rank_in_cluster() {
   int rank;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));

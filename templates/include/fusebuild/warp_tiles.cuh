@@ -7,6 +7,9 @@
 
 namespace fusebuild {
 
+constexpr int kWarpDoublings = 5;
+static_assert(1 << kWarpDoublings == kWarpThreads, "as many doublings as make a warp");
+
 // Rows of one warp, side by side: those of `outers` whole outer indices from `outer` on, or some of part
 // number `part` of one.
 struct WarpTile {
@@ -30,11 +33,9 @@ struct WarpPieces {
   template <int kHeld>
   static FUSEBUILD_DEVICE WarpPieces share(int outers, int depth, int columns, int parts, int warps,
                                            int most_rows) {
-    constexpr int kShift = 5;
-    static_assert(1 << kShift == kWarpThreads, "as many doublings as make a warp");
     WarpPieces own = {outers, depth, columns, parts, 1, 1, 0, 0, 0};
-    while (own.row_shift < kShift && kHeld << own.row_shift < columns) ++own.row_shift;
-    const int most_shift = kShift - own.row_shift, groups = 1 << most_shift;
+    while (own.row_shift < kWarpDoublings && kHeld << own.row_shift < columns) ++own.row_shift;
+    const int most_shift = kWarpDoublings - own.row_shift, groups = 1 << most_shift;
     // What an index adds up to takes as long as some of its rows: few groups share one, unless its rows are
     // too many for a tile with those of all teams, or indices too few for the warps, or teams meet at banks.
     const auto is_worth = [&](int team_bits) {
@@ -106,7 +107,7 @@ struct WarpRows {
         tiles(tiles),
         tile_rows(tile_rows),
         row_shift(row_shift),
-        team_shift(kShift - row_shift) {}
+        team_shift(kWarpDoublings - row_shift) {}
 
   FUSEBUILD_DEVICE int count() const { return warps; }
 
@@ -118,9 +119,6 @@ struct WarpRows {
   }
 
  private:
-  static constexpr int kShift = 5;
-  static_assert(1 << kShift == kWarpThreads, "as many doublings as make a warp");
-
   FUSEBUILD_DEVICE WarpTile at(int piece, int number, int64_t top) const {
     const int64_t left = depth - top;
     const int rows = left < 0 ? 0 : left < tile_rows ? static_cast<int>(left) : tile_rows;

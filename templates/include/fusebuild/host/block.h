@@ -177,7 +177,6 @@ class Block {
   void describe_diverged() const;
 
   void sync_block();
-  int peers() const;
   void arrive_cluster();
   void wait_cluster();
   void check_peer(int rank);
@@ -432,8 +431,6 @@ inline int64_t Cluster::arrive() {
   }
   return barrier;
 }
-
-inline int Block::peers() const { return cluster_.blocks(); }
 
 inline void Block::arrive_cluster() {
   int64_t& barrier = barriers_[current_->thread];

@@ -75,7 +75,6 @@ FUSEBUILD_DEVICE void wait_for_previous_kernel(int64_t) {}
 FUSEBUILD_DEVICE void let_next_kernel_start() {}
 FUSEBUILD_DEVICE void expect_sector(const void*) {}
 
-FUSEBUILD_DEVICE int cluster_blocks() { return host::current_block->peers(); }
 FUSEBUILD_DEVICE int rank_in_cluster() { return host::position.rank; }
 FUSEBUILD_DEVICE void arrive_cluster() { host::current_block->arrive_cluster(); }
 FUSEBUILD_DEVICE void arrive_cluster_early() { host::current_block->arrive_cluster(); }
