@@ -193,8 +193,9 @@ class LibraryCall(msgspec.Struct, Generic[Fid], frozen=True, kw_only=True, forbi
 class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One segment, in run order. ``fid_map`` maps segment fids to original fids.
 
-    ``frees`` names the intermediates that no later segment reads; ``views`` maps an output of an alias segment to the
-    value whose memory it shares. ``why`` says in words why the cut before this segment exists. A segment that a library
+    ``frees`` names the intermediates that no later segment reads; ``views`` maps an output that no kernel writes to the
+    value whose memory it shares: one that an alias segment reads, or one that the segment writes, which the caller gets
+    in another shape. ``why`` says in words why the cut before this segment exists. A segment that a library
     computes has a ``call`` and no variants.
     """
 
@@ -210,6 +211,11 @@ class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     variants: tuple[Variant, ...] = ()
     why: tuple[str, ...] = ()
     call: LibraryCall[OriginalFid] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def made(self) -> tuple[OriginalFid, ...]:
+        """The outputs, each once: in the shape in which it is computed, where the caller gets it in another one."""
+        return tuple(fid for fid in self.outputs if self.views.get(fid) not in self.outputs)
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -264,8 +264,9 @@ class _TargetCheck:
         where = f"the call of {call.op}"
         if segment.variants:
             raise _WrongError(f"it has {where} and variants")
-        if segment.views or segment.outputs != (call.out,):
-            raise _WrongError(f"{where} writes fid {call.out}, but the outputs are {list(segment.outputs)}")
+        written = tuple(fid for fid in segment.outputs if fid not in segment.views)
+        if written != (call.out,):
+            raise _WrongError(f"{where} writes fid {call.out}, but the outputs are {list(written)}")
         if (call.residual is msgspec.UNSET) != (call.beta is msgspec.UNSET) or call.beta == 0:
             raise _WrongError(f"{where}: a residual and what it is multiplied by, other than 0, come together")
         operands = p.operands_of(call)
@@ -298,10 +299,12 @@ class _TargetCheck:
 
     def _check_outputs(self, segment: p.PlanSegment) -> None:
         _check_unique("output", segment.outputs)
+        written = {fid for fid in segment.outputs if fid not in segment.views}
         for fid, base in segment.views.items():
-            if fid not in segment.outputs or base not in segment.inputs:
-                raise _WrongError(f"the view {fid} of {base} is not from an input to an output")
+            if fid not in segment.outputs or (base not in segment.inputs and base not in written):
+                raise _WrongError(f"the view {fid} of {base} is not of what the segment reads or writes")
             self.memory_of[fid] = self.memory_of.get(base, base)
+        shown = {base for fid, base in segment.views.items() if fid in self.results}
         for fid in segment.outputs:
             if fid in self.inputs or fid in self.defined_by:
                 raise _WrongError(f"fid {fid} is defined twice")
@@ -309,7 +312,7 @@ class _TargetCheck:
                 raise _WrongError(f"output {fid} is no tensor")
             self.defined_by[fid] = segment.id
             slot = self.slot_of.get(fid)
-            if fid not in self.results and fid not in segment.views and slot is None:
+            if fid not in {*self.results, *shown, *segment.views} and slot is None:
                 raise _WrongError(f"the intermediate {fid} has no workspace slot")
             if slot is not None and not slot.first <= segment.id <= slot.last:
                 raise _WrongError(f"fid {fid} is written outside its workspace slot's life")

@@ -61,6 +61,7 @@ def canonical(fusion: Fusion) -> Canonical:
         ),
         recorded=len(values),
         given=tuple(names[symbol] for symbol in live.given if symbol in names),
+        lambdas=dict(live.lambdas),
     )
     return Canonical(
         fusion=verify(made), digest=hashlib.sha256(f"{print_fusion(made)}{made.given}".encode()).hexdigest(), fids=fids

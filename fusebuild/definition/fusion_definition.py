@@ -224,6 +224,8 @@ class FusionDefinition:
     def build_segment(self, other: FusionDefinition, segment_id: int) -> dict[int, int]:
         """The second step: make the new definition ``other`` the segment ``segment_id``; returns the map from its
         input and output fids to those of this definition. Raises :class:`UsageError` for what there is not."""
+        from fusebuild.definition.segment_dims import in_the_callers_dims
+
         if self._cut is None:
             raise UsageError("there is no segmentation: call setup_segmentation first")
         segments = self._cut.segmented.segments
@@ -231,10 +233,10 @@ class FusionDefinition:
             raise UsageError(f"there is no segment {segment_id}, only {len(segments)}")
         if other._fusion is not None or other._recorder.builder.values:
             raise UsageError("a segment is built into a new definition; this one has something recorded")
-        segment = segments[segment_id]
-        other._fusion = replace(segment.fusion, name=f"{self.fusion.name}_{segment_id}")
+        fusion, fid_map = in_the_callers_dims(segments[segment_id], self._cut.segmented.fusion)
+        other._fusion = replace(fusion, name=f"{self.fusion.name}_{segment_id}")
         other._recorder.is_open = False
-        return {int(own): self._cut.fids[shared] for own, shared in segment.fid_map.items()}
+        return {int(own): self._cut.fids[shared] for own, shared in fid_map.items()}
 
     def finalize_segmentation(self) -> None:
         """The last step: forget the cut; the segments that were built stay."""

@@ -142,6 +142,10 @@ class _Renamed:
         artifact = open_artifact(path)
         self.path, self.object_bytes, self.toolchain = path, artifact.object_bytes, artifact.toolchain
         names = {shared: recipe_name(fusion.value(own)) for shared, own in form.fids.items()}
+        views = [
+            view for target in artifact.plan.targets for segment in target.segments for view in segment.views.items()
+        ]
+        names |= {view: names[viewed] for view, viewed in views if viewed in names}
         self.plan: Plan = msgspec.structs.replace(
             artifact.plan,
             fusion=fusion.name,

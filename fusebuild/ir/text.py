@@ -23,7 +23,8 @@ def print_fusion(fusion: Fusion) -> str:
     lines += [f"  {print_expr(fusion, expr)}" for expr in fusion.exprs]
     for output in fusion.outputs:
         alias = "" if output.alias is None else f" alias %{output.alias}"
-        lines.append(f"  output %{output.fid} {output.name}{alias}")
+        shape = "" if output.shape is None else f" as [{', '.join(map(show, output.shape))}]"
+        lines.append(f"  output %{output.fid} {output.name}{alias}{shape}")
     return "\n".join(lines) + "\n"
 
 

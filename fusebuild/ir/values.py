@@ -112,11 +112,15 @@ def attributes(**named: Attribute) -> tuple[tuple[str, Attribute], ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A result that the user gets: its fid, the name the user gave it, and the input it overwrites, if any."""
+    """A result that the user gets: its fid, the name the user gave it, and the input it overwrites, if any.
+
+    ``shape`` is that in which the user gets it, where it is not that of the value: both have the same elements in
+    row-major order, and so the same memory."""
 
     fid: int
     name: str
     alias: int | None = None
+    shape: tuple[Formula, ...] | None = None
     location: SourceLocation = NOWHERE
 
     def renumbered(self, numbers: Mapping[int, int]) -> Output:

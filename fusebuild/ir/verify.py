@@ -66,6 +66,8 @@ def _alias_problem(fusion: Fusion) -> str:
     for output in fusion.outputs:
         if output.alias is None:
             continue
+        if output.shape is not None:
+            return f"output {output.name} has another shape than the input that it aliases"
         if output.alias not in fusion.inputs:
             return f"output {output.name} aliases fid {output.alias}, which is no input"
         result, target = fusion.values[output.fid], fusion.values[output.alias]

@@ -22,7 +22,7 @@ from fusebuild.ir.formula import Formula, show
 from fusebuild.ir.formula import evaluate as evaluate_formula
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import ScalarType, TensorType
-from fusebuild.ir.values import Expr, Value
+from fusebuild.ir.values import Expr, Output, Value
 from fusebuild.ops.table import op_of, operand_dtypes
 
 if TYPE_CHECKING:
@@ -192,7 +192,13 @@ class Evaluation:
                     self.live.pop(fid, None)
                     self.wide.pop(fid, None)
         results = [self.wide[fid] if fid in self.wide else self._read(fid) for fid in self.fusion.output_fids]
-        return tuple(result.clone(memory_format=torch.contiguous_format) for result in results)
+        contiguous = [result.clone(memory_format=torch.contiguous_format) for result in results]
+        return tuple(map(self._as_the_caller_sees_it, self.fusion.outputs, contiguous))
+
+    def _as_the_caller_sees_it(self, output: Output, result: Tensor) -> Tensor:
+        if output.shape is None:
+            return result
+        return result.reshape([evaluate_formula(extent, self.extents) for extent in output.shape])
 
     def run(self, step: Step) -> tuple[Tensor, ...]:
         """The results of one expr, before they are converted to the dtypes of its outputs."""

@@ -18,6 +18,7 @@ from fusebuild.passes.dead_code import dead_code
 from fusebuild.passes.decompose import decompose
 from fusebuild.passes.fold_constants import fold_constants
 from fusebuild.passes.index_reads import index_reads
+from fusebuild.passes.sink_reshapes import sink_reshapes
 from fusebuild.passes.views import views
 
 Pass: TypeAlias = "Callable[[Fusion], Fusion]"
@@ -29,6 +30,7 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,
     cast_chains,
     views,
+    sink_reshapes,
     index_reads,
     common_subexpressions,
     dead_code,

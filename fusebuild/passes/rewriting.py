@@ -149,6 +149,10 @@ class Rewriter:
             self._retyped.add(value.fid)
         if self.is_output(fid):
             self.emit("set", [value], result=fid)
+        self.redirect(fid, value)
+
+    def redirect(self, fid: int, value: Value) -> None:
+        """Let those readers of ``fid`` that are yet to be kept read ``value``; what defines ``fid`` stays."""
         self._replaced[fid] = value.fid
 
     def replace_cast(self, expr: Expr, value: Value) -> None:

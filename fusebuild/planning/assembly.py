@@ -37,7 +37,7 @@ from fusebuild.ir.fid import OriginalFid, SegmentFid
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_fusion
-from fusebuild.ir.types import TensorType
+from fusebuild.ir.types import TensorType, tensor_type
 from fusebuild.ir.values import ExtentFact, Output
 from fusebuild.kernels.common.family import Runs
 from fusebuild.kernels.common.overlap import overlapped, starting_next_early
@@ -87,7 +87,7 @@ def plan_target(
     freed, backward = _freed(segmented), backward_segments(segmented)
     starting = starting_next_early([segment.family for segment in segmented.segments])
     extents = {binding.extent: binding.fid for binding in reversed(segmented.fusion.extents)}
-    eased_ways = eased_by_key(eased, segmented)
+    eased_ways, reshaped = eased_by_key(eased, segmented), reshaped_outputs(segmented.fusion)
     for segment, starts_next in zip(segmented.segments, starting, strict=True):
         is_backward = segment.id in backward
         key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion)), is_backward, starts_next
@@ -104,7 +104,7 @@ def plan_target(
         for variant, rendered in known[key]:
             kernels = {kernel.name: kernel for kernel in rendered} | kernels  # a shared one tells of its first use
             planned.append(_plan_variant(extents, segment, variant, rendered, first_slot))
-        segments.append(_plan_segment(segment, tuple(planned), freed.get(segment.id, ())))
+        segments.append(_plan_segment(segment, tuple(planned), freed.get(segment.id, ()), reshaped))
     plan = TargetPlan(
         target=target.name, segments=tuple(segments), workspace=tuple(slots), eased=tuple(eased) or msgspec.UNSET
     )
@@ -122,7 +122,8 @@ def plan_alone(
     variant = overlapped(replace(variant, guard=()), starts_next_early=False)
     rendered = _render(alone, variant, recipe, Texts())
     extents = {binding.extent: binding.fid for binding in reversed(segment.fusion.extents)}
-    planned = _plan_segment(alone, (_plan_variant(extents, alone, variant, rendered, 0),), ())
+    variants = (_plan_variant(extents, alone, variant, rendered, 0),)
+    planned = _plan_segment(alone, variants, (), reshaped_outputs(segment.fusion))
     slots = tuple(_scratch_slots([variant], 0, 0))
     plan = assemble({target.name: segmented}, [TargetPlan(target=target.name, segments=(planned,), workspace=slots)])
     return plan, {kernel.name: kernel for kernel in rendered}
@@ -161,20 +162,23 @@ def assemble(
     for each in segmented.values():
         for segment in each.segments:
             named |= {*segment.inputs, *segment.outputs, *segment.rematerialized}
-    aliases = {output.fid: output.alias for output in fusion.outputs if output.alias is not None}
-    output_names = {output.fid: output.name for output in fusion.outputs}
+    outputs = {output.fid: output for output in fusion.outputs}
+    views = reshaped_outputs(fusion)
     return Plan(
         format=FORMAT_VERSION,
         fusion=fusion.name,
         digest=fusion_digest(fusion),
-        values=tuple(_plan_value(fusion, fid, aliases.get(fid, fid), output_names) for fid in sorted(named)),
+        values=(
+            *(_plan_value(fusion, fid, outputs.get(fid)) for fid in sorted(named)),
+            *(_plan_view(fusion, view, outputs[fid]) for fid, view in views.items()),
+        ),
         extents=tuple(
             PlanExtent(fid=binding.fid, input=OriginalFid(binding.input), dim=binding.dim, extent=binding.extent)
             for binding in fusion.extents
         ),
         facts=_plan_facts(fusion),
         inputs=tuple(map(OriginalFid, fusion.inputs)),
-        outputs=tuple(map(_plan_output, fusion.outputs)),
+        outputs=tuple(_plan_output(output, views) for output in fusion.outputs),
         targets=tuple(targets),
         choices=_plan_choices(written or fusion) or msgspec.UNSET,
     )
@@ -221,14 +225,21 @@ def fusion_digest(fusion: Fusion) -> str:
     return hashlib.sha256(print_fusion(fusion).encode()).hexdigest()
 
 
-def _plan_value(fusion: Fusion, fid: OriginalFid, layout_fid: int, output_names: Mapping[int, str]) -> PlanValue:
+def reshaped_outputs(fusion: Fusion) -> dict[OriginalFid, OriginalFid]:
+    """For each output that the caller gets in another shape, by its fid, that of the view of it which has this shape:
+    one that no value of ``fusion`` has."""
+    reshaped = [OriginalFid(output.fid) for output in fusion.outputs if output.shape is not None]
+    return {fid: OriginalFid(fusion.next_fid + index) for index, fid in enumerate(reshaped)}
+
+
+def _plan_value(fusion: Fusion, fid: OriginalFid, output: Output | None) -> PlanValue:
     value = fusion.value(fid)
     if not isinstance(value.type, TensorType):
         return PlanValue(fid=fid, name=value.name, kind="scalar", dtype=value.dtype.value)
-    layout = fusion.value(layout_fid).tensor
+    layout = fusion.value(fid if output is None or output.alias is None else output.alias).tensor
     return PlanValue(
         fid=fid,
-        name=output_names.get(fid, value.name),
+        name=value.name if output is None else output.name,
         kind="tensor",
         dtype=value.dtype.value,
         shape=value.type.shape,
@@ -237,21 +248,43 @@ def _plan_value(fusion: Fusion, fid: OriginalFid, layout_fid: int, output_names:
     )
 
 
-def _plan_output(output: Output) -> PlanOutput:
-    alias = None if output.alias is None else OriginalFid(output.alias)
-    return PlanOutput(fid=OriginalFid(output.fid), name=output.name, alias=alias)
+def _plan_view(fusion: Fusion, fid: OriginalFid, output: Output) -> PlanValue:
+    """The view ``fid`` of an ``output``, in the shape in which the caller gets it."""
+    assert output.shape is not None
+    type_ = tensor_type(fusion.value(output.fid).dtype, output.shape)
+    return PlanValue(
+        fid=fid,
+        name=output.name,
+        kind="tensor",
+        dtype=type_.dtype.value,
+        shape=type_.shape,
+        strides=type_.strides,
+    )
 
 
-def _plan_segment(segment: Segment, variants: tuple[Variant, ...], frees: tuple[OriginalFid, ...]) -> PlanSegment:
+def _plan_output(output: Output, views: Mapping[OriginalFid, OriginalFid]) -> PlanOutput:
+    alias, fid = None if output.alias is None else OriginalFid(output.alias), OriginalFid(output.fid)
+    return PlanOutput(fid=views.get(fid, fid), name=output.name, alias=alias)
+
+
+def _plan_segment(
+    segment: Segment,
+    variants: tuple[Variant, ...],
+    frees: tuple[OriginalFid, ...],
+    reshaped: Mapping[OriginalFid, OriginalFid],
+) -> PlanSegment:
+    """``segment`` in original fids; ``reshaped`` is :func:`reshaped_outputs` of the whole Fusion."""
+    shown = {reshaped[fid]: fid for fid in segment.outputs if fid in reshaped}
     return PlanSegment(
         id=segment.id,
         scheduler=segment.scheduler,
-        fid_map=dict(segment.fid_map),
+        fid_map=dict(segment.fid_map)
+        | {SegmentFid(segment.fusion.next_fid + index): view for index, view in enumerate(shown)},
         inputs=segment.inputs,
-        outputs=segment.outputs,
+        outputs=(*segment.outputs, *shown),
         frees=frees,
         rematerialized=segment.rematerialized,
-        views=segment.views,
+        views=segment.views | shown,
         hbm_bytes=0 if segment.family.runs is Runs.NOTHING else segment.hbm_bytes,
         variants=variants,
         why=segment.why,

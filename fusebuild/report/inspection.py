@@ -237,7 +237,7 @@ class Inspection:
             scheduler=segment.scheduler,
             fid_map={str(key): value for key, value in segment.fid_map.items()},
             inputs=segment.inputs,
-            outputs=segment.outputs,
+            outputs=segment.made,
             rematerialized=segment.rematerialized,
             kernels=kernels,
             resources=known or UNSET,

@@ -340,7 +340,7 @@ class TestPlan:
             (with_segments(a_segment(fid_map={0: 0})), "fid 1 is not in the fid map"),
             (with_segments(a_segment(frees=(0,))), "it frees fid 0, which is no live intermediate"),
             (with_segments(a_segment(frees=(3,))), "segment 1: fid 3 is read after it was freed"),
-            (with_segments(a_segment(views={3: 4})), "the view 3 of 4 is not from an input to an output"),
+            (with_segments(a_segment(views={3: 4})), "the view 3 of 4 is not of what the segment reads or writes"),
             (with_segments(a_segment(variants=())), "no variant writes fid 3"),
             (with_segments(a_segment(variants=a_segment().variants[:1])), "the last variant, vec4, has a guard"),
             (
