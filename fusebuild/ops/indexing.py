@@ -237,7 +237,10 @@ def _shortest_group(old: Sequence[Formula], new: Sequence[Formula], at_old: int,
 def reshaped_strides(
     strides: Sequence[Formula], old: Sequence[Formula], new: Sequence[Formula]
 ) -> tuple[Formula, ...] | None:
-    """The strides of a tensor of shape ``old`` when it is seen as ``new``; None where no strides say it."""
+    """The strides of a tensor of shape ``old`` when it is seen as ``new``; None where no strides say it. Where there is
+    no element any strides do."""
+    if 0 in old:
+        return tuple(product([extent or 1 for extent in new[dim + 1 :]]) for dim in range(len(new)))
     found: list[Formula] = []
     for old_run, new_run in reshape_groups(old, new) or ():
         inner = _one_stride([(old[dim], strides[dim]) for dim in old_run if old[dim] != 1])

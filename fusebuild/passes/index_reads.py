@@ -1,23 +1,27 @@
-"""Bring index ops to memory: ``slice``, ``pad`` and ``reshape`` move up through what is computed element by element.
+"""Bring index ops to memory: ``slice``, ``pad``, ``reshape`` and takes move up through what is computed element by
+element.
 
 ``slice(a * b)`` is ``slice(a) * slice(b)``: what is left reads inputs and results of reductions directly, which kernels
 do while they load. Values are computed again where several places read them; arithmetic is free beside memory. What
-``pad`` puts around a computed value is chosen by coordinates, since zero around ``a`` is not zero around ``exp(a)``.
+``pad`` puts around a computed value is chosen by coordinates, since zero around ``a`` is not zero around ``exp(a)``. A
+take moves up only where all that it then reads is in memory: elements that it names may be many. Before a take, other
+moves go on to what it reads and to its index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
 
 from fusebuild.errors import SourceLocation
-from fusebuild.ir.formula import Formula, total
+from fusebuild.ir.formula import Formula, product, total
 from fusebuild.ir.fusion import Fusion
-from fusebuild.ir.values import Attribute, Expr, Value
-from fusebuild.ops.indexing import pad_widths, permutation_of, reshape_groups, reshaped_strides
+from fusebuild.ir.values import Expr, Value
+from fusebuild.ops.indexing import permutation_of, reshaped_strides, slice_bounds
 from fusebuild.ops.table import OPS, Kind
+from fusebuild.passes.moves import BeforeTake, DimByDim, Move, Pad, Picking, Reshape, Slice, Spread, Stay, move_of
 from fusebuild.passes.rewriting import Rewriter
+from fusebuild.passes.views import view_between
 
 
 def index_reads(fusion: Fusion) -> Fusion:
@@ -36,19 +40,47 @@ def index_reads(fusion: Fusion) -> Fusion:
 
 def _move_up(movers: _Movers, expr: Expr) -> None:
     rewriter, (result,) = movers.rewriter, expr.outputs
-    move, source = _move_of(rewriter, expr), rewriter.operands(expr)[0]
-    is_idle = move is not None and move.is_idle(source.tensor.shape)
-    if is_idle and rewriter.value(result).type == source.type:
+    move, source = move_of(rewriter, expr), rewriter.operands(expr)[0]
+    if move.is_idle(source.tensor.shape) and rewriter.value(result).type == source.type:
         rewriter.replace(result, source)
-    elif isinstance(move, _Pad) and 0 in source.tensor.shape:
+    elif isinstance(move, Pad) and 0 in source.tensor.shape:
         _fill(rewriter, expr)
-    elif move is None or not movers.of(move).passes(source):
+    elif not movers.of(move).passes(source) or not _finds_memory(rewriter, move, source):
         _keep(movers, expr)
     else:
         moved = movers.of(move).moved(source, expr.location)
-        if isinstance(move, _Pad) and expr.op == "pad":
+        if isinstance(move, Pad) and expr.op == "pad":
             moved = _chosen(rewriter, expr, move, moved)
         rewriter.replace(result, moved)
+
+
+def _finds_memory(rewriter: Rewriter, move: Move, source: Value) -> bool:
+    """Whether all that ``move`` would read is in memory, where it is a take: what it takes from is computed element by
+    element from inputs, or has one element for all that it names. What is taken along a computed size that turns out to
+    be 0 is 0, whatever would be computed of it."""
+    if not isinstance(move, Picking):
+        return True
+    if isinstance(source.tensor.shape[move.dim], tuple):
+        return False
+    waiting, seen = [source], {source.fid}
+    while waiting:
+        value = waiting.pop()
+        definition = rewriter.definition(value)
+        if definition is None or definition.op == "full":
+            continue
+        if not _is_elementwise(definition):
+            return False
+        operands = [each for each in rewriter.operands(definition) if each.is_tensor and each.fid not in seen]
+        picked = [each for each in operands if move.picks(each.tensor.shape, value.tensor.shape)]
+        seen |= {each.fid for each in picked}
+        waiting += picked
+    return True
+
+
+def _is_elementwise(definition: Expr) -> bool:
+    """Whether ``definition`` computes each element of its result from those of its operands in the same place."""
+    op = OPS[definition.op]
+    return op.of_elements and (op.kind is Kind.POINTWISE or definition.op == "expand")
 
 
 def _fill(rewriter: Rewriter, expr: Expr) -> None:
@@ -70,111 +102,7 @@ def _keep(movers: _Movers, expr: Expr) -> None:
         rewriter.emit(expr.op, [readable, *others], result=expr.outputs[0], **dict(expr.attributes))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DimByDim:
-    """A move along each dim by itself: its numbers there, which are ``idle`` where it moves nothing."""
-
-    dims: tuple[tuple[Formula, ...], ...]
-
-    op: ClassVar[str]
-    idle: ClassVar[tuple[Formula, ...]]
-    """What a move of a dim of size 1 that stays has as its numbers."""
-
-    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Self | None:
-        """This move on an operand of ``shape`` that broadcasts to ``whole``."""
-        pairs = zip(self.dims, shape, whole, strict=True)
-        return self._with([self.idle if own == 1 and size != 1 else each for each, own, size in pairs])
-
-    def permuted(self, order: Sequence[int]) -> Self:
-        """This move as it is before dims are put in ``order``."""
-        dims = dict(zip(order, self.dims, strict=True))
-        return self._with([dims[dim] for dim in range(len(dims))])
-
-    def with_ones(self, kept: Sequence[int], rank: int) -> Self:
-        """This move on a tensor of ``rank`` dims: its dims ``kept`` are moved, and all others have size 1."""
-        dims = dict(zip(kept, self.dims, strict=True))
-        return self._with([dims.get(dim, self.idle) for dim in range(rank)])
-
-    def without(self, dims: Sequence[int]) -> Self:
-        """This move on a tensor that lacks ``dims``, which have size 1."""
-        return self._with([each for dim, each in enumerate(self.dims) if dim not in dims])
-
-    def _with(self, dims: Sequence[tuple[Formula, ...]]) -> Self:
-        return replace(self, dims=tuple(dims))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Slice(_DimByDim):
-    """``(start, end, stride)`` for each dim."""
-
-    op = "slice"
-    idle = (0, 1, 1)
-
-    def attributes(self) -> dict[str, Attribute]:
-        starts, ends, steps = (tuple(each[position] for each in self.dims) for position in range(3))
-        return {"start_indices": starts, "end_indices": ends, "strides": steps}
-
-    def is_idle(self, shape: Sequence[Formula]) -> bool:
-        return all(each == (0, extent, 1) for each, extent in zip(self.dims, shape, strict=True))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pad(_DimByDim):
-    """``(before, after)`` for each dim."""
-
-    op = "place"
-    idle = (0, 0)
-
-    def attributes(self) -> dict[str, Attribute]:
-        return {"pad_widths": tuple(width for pair in reversed(self.dims) for width in pair)}
-
-    def is_idle(self, shape: Sequence[Formula]) -> bool:
-        return all(each == self.idle for each in self.dims)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reshape:
-    """From the shape ``old`` to ``new``."""
-
-    old: tuple[Formula, ...]
-    new: tuple[Formula, ...]
-
-    op = "reshape"
-
-    def attributes(self) -> dict[str, Attribute]:
-        return {"shape": self.new}
-
-    def is_idle(self, shape: Sequence[Formula]) -> bool:
-        return self.old == self.new
-
-    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> _Reshape | None:
-        """None where the operand broadcasts along some dims of a run that is reshaped as one, and not along others."""
-        new: list[Formula] = []
-        for old_run, new_run in reshape_groups(self.old, self.new) or ():
-            own = [shape[dim] for dim in old_run]
-            if own == [self.old[dim] for dim in old_run]:
-                new += [self.new[dim] for dim in new_run]
-            elif all(extent == 1 for extent in own):
-                new += [1 for _ in new_run]
-            else:
-                return None
-        return _Reshape(old=tuple(shape), new=tuple(new))
-
-
-_Move = _Slice | _Pad | _Reshape
-
-
-def _move_of(rewriter: Rewriter, expr: Expr) -> _Move | None:
-    """What ``expr`` does; None for what stays where it is."""
-    if expr.op not in ("slice", "pad", "place", "reshape"):
-        return None
-    tensor, named = rewriter.operands(expr)[0].tensor, dict(expr.attributes)
-    if expr.op in ("pad", "place"):
-        return _Pad(dims=tuple(pad_widths(tensor.rank, named)))
-    if expr.op == "reshape":
-        return _Reshape(old=tensor.shape, new=rewriter.value(expr.outputs[0]).tensor.shape)
-    steps = named["strides"] or (1,) * tensor.rank
-    return _Slice(dims=tuple(zip(named["start_indices"], named["end_indices"], steps, strict=True)))
+_TAKES = ("take", "take_along_axis")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,9 +113,9 @@ class _Movers:
 
     rewriter: Rewriter
     copies: dict[int, Value]
-    by_move: dict[_Move, _Mover]
+    by_move: dict[Move, _Mover]
 
-    def of(self, move: _Move) -> _Mover:
+    def of(self, move: Move) -> _Mover:
         return self.by_move.setdefault(move, _Mover(move=move, movers=self, done={}))
 
     def readable(self, value: Value, new_shape: Sequence[Formula] | None, location: SourceLocation) -> Value:
@@ -206,7 +134,7 @@ class _Movers:
 class _Mover:
     """One move, done to whatever it passes through, once each."""
 
-    move: _Move
+    move: Move
     movers: _Movers
     done: dict[int, Value]
 
@@ -220,17 +148,26 @@ class _Mover:
         definition = self.rewriter.definition(value)
         if definition is None or not OPS[definition.op].of_elements:
             return False
-        if OPS[definition.op].kind is Kind.POINTWISE:
+        if _is_elementwise(definition):
             operands = [each for each in self.rewriter.operands(definition) if each.is_tensor]
             return all(self.move.on(each.tensor.shape, value.tensor.shape) is not None for each in operands)
-        if isinstance(self.move, _Reshape):
-            if definition.op == "expand":
-                (operand,) = self.rewriter.operands(definition)
-                return self.move.on(operand.tensor.shape, value.tensor.shape) is not None
+        if isinstance(self.move, Picking | Spread | Stay):
+            return definition.op == "full" and isinstance(self.move, Picking)
+        if definition.op in _TAKES:
+            return self._before(definition) is not None
+        if isinstance(self.move, Reshape):
             return definition.op == "full"
         if definition.op == "broadcast":
             return all(self.move.dims[dim] == self.move.idle for dim in _new_dims(definition))
-        return definition.op in ("permute", "squeeze", "expand", "full")
+        if definition.op == "iota":
+            return isinstance(self.move, Slice) and _is_counted(self.rewriter, definition)
+        return definition.op in ("permute", "squeeze", "full")
+
+    def _before(self, take: Expr) -> BeforeTake | None:
+        """The move of what ``take`` makes, as moves of what it reads."""
+        assert isinstance(self.move, DimByDim | Reshape)
+        source, index = self.rewriter.operands(take)
+        return self.move.before_take(take, source.tensor.shape, index.tensor.shape)
 
     def moved(self, value: Value, location: SourceLocation) -> Value:
         """``value`` after the move, whose own expr is the last to be recorded. Without recursion: fusions are deep."""
@@ -259,16 +196,22 @@ class _Mover:
         if definition is None:
             return []
         tensors = [each for each in self.rewriter.operands(definition) if each.is_tensor]
-        return [(self._on(operand, value, definition), operand, definition.location) for operand in tensors]
+        if definition.op in _TAKES:
+            before = self._before(definition)
+            assert before is not None
+            movers = [self.movers.of(each) for each in (before.source, before.index)]
+        else:
+            movers = [self._on(operand, value, definition) for operand in tensors]
+        return [(mover, operand, definition.location) for mover, operand in zip(movers, tensors, strict=True)]
 
     def _on(self, operand: Value, value: Value, definition: Expr) -> _Mover:
         """Who moves ``operand`` where this moves ``value``, which ``definition`` makes of it."""
         move, named = self.move, dict(definition.attributes)
-        if OPS[definition.op].kind is Kind.POINTWISE or definition.op == "expand":
-            before: _Move | None = move.on(operand.tensor.shape, value.tensor.shape)
+        if _is_elementwise(definition):
+            before: Move | None = move.on(operand.tensor.shape, value.tensor.shape)
             assert before is not None
             return self.movers.of(before)
-        assert not isinstance(move, _Reshape)
+        assert isinstance(move, DimByDim)
         if definition.op == "permute":
             return self.movers.of(move.permuted(permutation_of(named, value.tensor.rank)))
         if definition.op == "broadcast":
@@ -283,28 +226,70 @@ class _Mover:
         definition = self._passed(value)
         if definition is None:
             return self._read(value, location)
+        if definition.op == "iota":
+            return self._counted(value, definition)
         named, moved = dict(definition.attributes), iter(tensors)
+        if definition.op in _TAKES:
+            before = self._before(definition)
+            assert before is not None
+            named["dim"] = before.dim
         if definition.op in ("full", "expand"):
             named["shape"] = self._result_shape(value)
         operands = [next(moved) if each.is_tensor else each for each in self.rewriter.operands(definition)]
         return self.rewriter.emit(definition.op, operands, name=value.name, location=definition.location, **named)
 
     def _read(self, value: Value, location: SourceLocation) -> Value:
-        name = f"{value.name}_{self.move.op}"
-        new_shape = self.move.new if isinstance(self.move, _Reshape) else None
-        value = self.movers.readable(value, new_shape, location)
-        return self.rewriter.emit(self.move.op, [value], name=name, location=location, **self.move.attributes())
+        name, move = f"{value.name}_{self.move.op}", self.move
+        if isinstance(move, Spread):
+            return _with_ones_for(self.rewriter, value, move, name, location)
+        if isinstance(move, Reshape) and (view := view_between(move.old, move.new)) is not None:
+            return self.rewriter.emit(view.op, [value], name=name, location=location, **view.named)
+        new_shape = move.new if isinstance(move, Reshape) else None
+        operands = [self.movers.readable(value, new_shape, location), *move.operands]
+        return self.rewriter.emit(move.op, operands, name=name, location=location, **move.attributes())
 
     def _result_shape(self, value: Value) -> tuple[Formula, ...]:
-        (result,) = OPS[self.move.op].infer([value.type], self.move.attributes())
+        if isinstance(self.move, Spread):
+            shape, dim = value.tensor.shape, self.move.dim
+            return (*shape[:dim], *(1,) * self.move.rank, *shape[dim + 1 :])
+        if isinstance(self.move, Stay):
+            return value.tensor.shape
+        operands = [value.type, *(each.type for each in self.move.operands)]
+        (result,) = OPS[self.move.op].infer(operands, self.move.attributes())
         return result.shape  # type: ignore[union-attr]
+
+    def _counted(self, value: Value, iota: Expr) -> Value:
+        """The slice of an ``iota`` of whole numbers: another one."""
+        ((first, count, step),) = slice_bounds(value.tensor.shape, self.move.attributes())
+        start, stride = (operand.literal for operand in self.rewriter.operands(iota))
+        assert isinstance(start, int)
+        assert isinstance(stride, int)
+        begins = self.rewriter.number(total([start, product([stride, first])]))
+        every = self.rewriter.constant(stride * step)
+        named = dict(iota.attributes) | {"length": count}
+        return self.rewriter.emit("iota", [begins, every], name=value.name, location=iota.location, **named)
+
+
+def _is_counted(rewriter: Rewriter, iota: Expr) -> bool:
+    """Whether ``iota`` counts in whole numbers that are known now, so that a part of it needs no rounding."""
+    numbers = [operand.literal for operand in rewriter.operands(iota)]
+    return rewriter.value(iota.outputs[0]).dtype.is_integer and all(isinstance(number, int) for number in numbers)
+
+
+def _with_ones_for(rewriter: Rewriter, value: Value, move: Spread, name: str, location: SourceLocation) -> Value:
+    """``value`` with the dims of an index in the place of one of size 1."""
+    if move.rank == 0:
+        return rewriter.emit("squeeze", [value], name=name, location=location, dims=(move.dim,))
+    before, after = move.dim, value.tensor.rank - move.dim
+    mask = (*(False,) * before, *(True,) * (move.rank - 1), *(False,) * after)
+    return rewriter.emit("broadcast", [value], name=name, location=location, is_broadcast_dim=mask)
 
 
 def _new_dims(broadcast: Expr) -> list[int]:
     return [dim for dim, is_new in enumerate(broadcast.attribute("is_broadcast_dim")) if is_new]
 
 
-def _chosen(rewriter: Rewriter, expr: Expr, move: _Pad, inside: Value) -> Value:
+def _chosen(rewriter: Rewriter, expr: Expr, move: Pad, inside: Value) -> Value:
     """``inside`` within the bounds of the padded tensor, the value that ``expr`` pads with elsewhere."""
     source, fill = rewriter.operands(expr)
     result = rewriter.value(expr.outputs[0])

@@ -14,7 +14,7 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Expr, Value
 from fusebuild.ops.indexing import permutation_of
 from fusebuild.ops.table import op_of
-from fusebuild.passes.rewriting import Rewriter
+from fusebuild.passes.rewriting import Link, Rewriter
 
 _LONGEST_CHAIN = 4
 """How far a chain of views is followed back; joined chains are at most two long."""
@@ -24,7 +24,7 @@ def views(fusion: Fusion) -> Fusion:
     """``fusion`` with the fewest views. A ``set`` stays only where it defines an output, and nothing reads it."""
     rewriter = Rewriter(fusion)
     for expr in rewriter.exprs():
-        if expr.op in ("broadcast", "squeeze"):
+        if expr.op in ("broadcast", "squeeze") or (expr.op == "reshape" and _is_of_ones(rewriter, expr)):
             _rewrite_reshape(rewriter, expr)
         elif expr.op == "permute":
             _rewrite_permute(rewriter, expr)
@@ -39,6 +39,12 @@ def views(fusion: Fusion) -> Fusion:
     return rewriter.finish()
 
 
+def _is_of_ones(rewriter: Rewriter, reshape: Expr) -> bool:
+    """Whether ``reshape`` only adds or removes dims of size 1."""
+    (operand,), (result,) = rewriter.operands(reshape), reshape.outputs
+    return view_between(operand.tensor.shape, rewriter.value(result).tensor.shape) is not None
+
+
 def _rewrite_reshape(rewriter: Rewriter, expr: Expr) -> None:
     (operand,) = rewriter.operands(expr)
     shape = rewriter.value(expr.outputs[0]).tensor.shape
@@ -46,7 +52,7 @@ def _rewrite_reshape(rewriter: Rewriter, expr: Expr) -> None:
     if (same := next((value for value in chain if value.tensor.shape == shape), None)) is not None:
         rewriter.replace(expr.outputs[0], same)
         return
-    for source in reversed(chain[1:]):
+    for source in reversed(chain if expr.op == "reshape" else chain[1:]):
         if _emit_reshape(rewriter, source, shape, expr):
             return
     rewriter.keep(expr)
@@ -65,16 +71,20 @@ def _reshape_chain(rewriter: Rewriter, value: Value) -> list[Value]:
 
 def _emit_reshape(rewriter: Rewriter, source: Value, shape: Sequence[Formula], expr: Expr) -> bool:
     """Define the result of ``expr`` as one view of ``source``, when one view is enough."""
-    (result,) = expr.outputs
-    old = source.tensor.shape
-    if (added := _extra_ones(old, shape)) is not None:
-        mask = tuple(position in added for position in range(len(shape)))
-        rewriter.emit("broadcast", [source], result=result, is_broadcast_dim=mask)
-        return True
-    if (removed := _extra_ones(shape, old)) is not None:
-        rewriter.emit("squeeze", [source], result=result, dims=removed)
-        return True
-    return False
+    view = view_between(source.tensor.shape, shape)
+    if view is not None:
+        rewriter.emit(view.op, [source], result=expr.outputs[0], **view.named)
+    return view is not None
+
+
+def view_between(old: Sequence[Formula], new: Sequence[Formula]) -> Link | None:
+    """The ``broadcast`` or ``squeeze`` that makes ``new`` of ``old`` by adding or removing dims of size 1; None where
+    neither does."""
+    if (added := _extra_ones(old, new)) is not None:
+        return Link(op="broadcast", named={"is_broadcast_dim": tuple(at in added for at in range(len(new)))})
+    if (removed := _extra_ones(new, old)) is not None:
+        return Link(op="squeeze", named={"dims": removed})
+    return None
 
 
 def _extra_ones(short: Sequence[Formula], long: Sequence[Formula]) -> tuple[int, ...] | None:

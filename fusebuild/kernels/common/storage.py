@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fusebuild.ir.formula import Formula, product, total
+from fusebuild.ir.formula import Formula, difference, product, total
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr
@@ -84,7 +84,7 @@ def hidden(task: Task) -> frozenset[int]:
 
 def sources(task: Task) -> dict[int, Storage]:
     """For the result of every index op of ``task``, where its elements are read from. A slice of a slice, or what is
-    taken from one, is read from the first one's tensor.
+    taken from one, is read from the first one's tensor, and so is a slice without steps of what is padded.
 
     Raises :class:`UnfitError` for an index op of what the task itself computes or overwrites, or of a tensor whose
     strides are not known now.
@@ -95,7 +95,8 @@ def sources(task: Task) -> dict[int, Storage]:
     for expr in index_exprs(task):
         source, (result,) = task.fusion.value(expr.inputs[0]), expr.outputs
         whole = found.get(source.fid, Storage(tensor=source.fid, strides=source.tensor.strides))
-        if whole.tensor not in task.inputs or whole.bounds or whole.position is not None:
+        is_of_memory = whole.tensor in task.inputs and whole.position is None
+        if not is_of_memory or (whole.bounds and not _is_plain_slice(expr)):
             raise UnfitError(f"{expr.op} needs {source.name} in memory", result)
         if whole.tensor in overwritten:
             raise UnfitError(f"{source.name} is overwritten but read elsewhere than where it is written", result)
@@ -103,6 +104,11 @@ def sources(task: Task) -> dict[int, Storage]:
             raise UnfitError(f"{source.name} has strides known only at run time", result)
         found[result] = _indexed(task, expr, source.tensor, whole)
     return {fid: storage for fid, storage in found.items() if fid not in unheld}
+
+
+def _is_plain_slice(expr: Expr) -> bool:
+    """Whether ``expr`` takes neighbours, so that what is outside of bounds stays beside what is within."""
+    return expr.op == "slice" and all(step == 1 for step in expr.attribute("strides") or ())
 
 
 def _indexed(task: Task, expr: Expr, source: TensorType, whole: Storage) -> Storage:
@@ -118,7 +124,11 @@ def _indexed(task: Task, expr: Expr, source: TensorType, whole: Storage) -> Stor
         bounds = slice_bounds(source.shape, named)
         starts = [product([first, stride]) for stride, (first, _, _) in zip(own, bounds, strict=True)]
         strides = tuple(product([stride, step]) for stride, (_, _, step) in zip(own, bounds, strict=True))
-        return replace(whole, strides=strides, offset=total([whole.offset, *starts]))
+        within = tuple(
+            (dim, difference(first, bounds[dim][0]), difference(end, bounds[dim][0]))
+            for dim, first, end in whole.bounds
+        )
+        return replace(whole, strides=strides, offset=total([whole.offset, *starts]), bounds=within)
     if expr.op in ("pad", "place"):
         return _padded(expr, source, whole, own)
     dim, index = named["dim"], task.fusion.value(expr.inputs[1])

@@ -1,0 +1,288 @@
+"""Index ops as moves: what each does to the dims of what it reads, whatever that is.
+
+``slice`` and ``pad`` move each dim by itself, ``reshape`` goes from one shape to another, ``take`` and
+``take_along_axis`` replace the coordinate along one dim by what an index says. Each can tell what it is on an operand
+that broadcasts to the value it moves, which is how a move passes through what is computed element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.values import Attribute, Expr, Value
+from fusebuild.ops.indexing import pad_widths, reshape_groups
+from fusebuild.ops.type_rules import normalize_dims
+from fusebuild.passes.rewriting import Rewriter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DimByDim:
+    """A move along each dim by itself: its numbers there, which are ``idle`` where it moves nothing."""
+
+    dims: tuple[tuple[Formula, ...], ...]
+
+    op: ClassVar[str]
+    operands: ClassVar[tuple[Value, ...]] = ()
+    idle: ClassVar[tuple[Formula, ...]]
+    """What a move of a dim of size 1 that stays has as its numbers."""
+
+    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Self | None:
+        """This move on an operand of ``shape`` that broadcasts to ``whole``."""
+        pairs = zip(self.dims, shape, whole, strict=True)
+        return self._with([self.idle if own == 1 and size != 1 else each for each, own, size in pairs])
+
+    def permuted(self, order: Sequence[int]) -> Self:
+        """This move as it is before dims are put in ``order``."""
+        dims = dict(zip(order, self.dims, strict=True))
+        return self._with([dims[dim] for dim in range(len(dims))])
+
+    def with_ones(self, kept: Sequence[int], rank: int) -> Self:
+        """This move on a tensor of ``rank`` dims: its dims ``kept`` are moved, and all others have size 1."""
+        dims = dict(zip(kept, self.dims, strict=True))
+        return self._with([dims.get(dim, self.idle) for dim in range(rank)])
+
+    def without(self, dims: Sequence[int]) -> Self:
+        """This move on a tensor that lacks ``dims``, which have size 1."""
+        return self._with([each for dim, each in enumerate(self.dims) if dim not in dims])
+
+    def before_take(self, take: Expr, source: Sequence[Formula], index: Sequence[Formula]) -> BeforeTake | None:
+        """This move of the result of ``take`` as moves of what it reads, of shape ``source``, and of its ``index``."""
+        (dim,) = normalize_dims(take.op, [take.attribute("dim")], len(source))
+        unmoved = self.unmoved(source[dim])
+        if take.op == "take":
+            end = dim + len(index)
+            own = self._with([*self.dims[:dim], unmoved, *self.dims[end:]])
+            return BeforeTake(source=own, index=self._with(self.dims[dim:end]), dim=dim)
+        result = [at if own == 1 else own for own, at in zip(source, index, strict=True)]
+        along = self._with([*self.dims[:dim], unmoved, *self.dims[dim + 1 :]]).on(source, result)
+        result[dim] = index[dim]
+        of_index = self.on(index, result)
+        return None if along is None or of_index is None else BeforeTake(source=along, index=of_index, dim=dim)
+
+    @classmethod
+    def unmoved(cls, extent: Formula) -> tuple[Formula, ...]:
+        """The numbers of a dim of ``extent`` that stays as it is."""
+        raise NotImplementedError
+
+    def attributes(self) -> dict[str, Attribute]:
+        """The attributes of the op that does this."""
+        raise NotImplementedError
+
+    def is_idle(self, shape: Sequence[Formula]) -> bool:
+        """Whether a tensor of ``shape`` stays as it is."""
+        raise NotImplementedError
+
+    def _with(self, dims: Sequence[tuple[Formula, ...]]) -> Self:
+        return replace(self, dims=tuple(dims))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeforeTake:
+    """A move of what a take makes, done before it: moves of what it reads and of its index, and its dim then."""
+
+    source: DimByDim | Reshape
+    index: DimByDim | Reshape
+    dim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice(DimByDim):
+    """``(start, end, stride)`` for each dim."""
+
+    op = "slice"
+    idle = (0, 1, 1)
+
+    def attributes(self) -> dict[str, Attribute]:
+        starts, ends, steps = (tuple(each[position] for each in self.dims) for position in range(3))
+        return {"start_indices": starts, "end_indices": ends, "strides": steps}
+
+    @classmethod
+    def unmoved(cls, extent: Formula) -> tuple[Formula, ...]:
+        return (0, extent, 1)
+
+    def is_idle(self, shape: Sequence[Formula]) -> bool:
+        return all(each == (0, extent, 1) for each, extent in zip(self.dims, shape, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pad(DimByDim):
+    """``(before, after)`` for each dim."""
+
+    op = "place"
+    idle = (0, 0)
+
+    def attributes(self) -> dict[str, Attribute]:
+        return {"pad_widths": tuple(width for pair in reversed(self.dims) for width in pair)}
+
+    @classmethod
+    def unmoved(cls, extent: Formula) -> tuple[Formula, ...]:
+        return (0, 0)
+
+    def is_idle(self, shape: Sequence[Formula]) -> bool:
+        return all(each == self.idle for each in self.dims)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reshape:
+    """From the shape ``old`` to ``new``."""
+
+    old: tuple[Formula, ...]
+    new: tuple[Formula, ...]
+
+    op = "reshape"
+    operands: ClassVar[tuple[Value, ...]] = ()
+
+    def attributes(self) -> dict[str, Attribute]:
+        return {"shape": self.new}
+
+    def is_idle(self, shape: Sequence[Formula]) -> bool:
+        return self.old == self.new
+
+    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Reshape | None:
+        """None where the operand broadcasts along some dims of a run that is reshaped as one, and not along others."""
+        new: list[Formula] = []
+        for old_run, new_run in reshape_groups(self.old, self.new) or ():
+            own = [shape[dim] for dim in old_run]
+            if own == [self.old[dim] for dim in old_run]:
+                new += [self.new[dim] for dim in new_run]
+            elif all(extent == 1 for extent in own):
+                new += [1 for _ in new_run]
+            else:
+                return None
+        return Reshape(old=tuple(shape), new=tuple(new))
+
+    def before_take(self, take: Expr, source: Sequence[Formula], index: Sequence[Formula]) -> BeforeTake | None:
+        """As :meth:`DimByDim.before_take`; None where dims of the index are merged with others."""
+        if take.op != "take":
+            return None
+        (dim,) = normalize_dims(take.op, [take.attribute("dim")], len(source))
+        end = dim + len(index)
+        groups = reshape_groups(self.old, self.new) or ()
+        if any(not (old.stop <= dim or old.start >= end or dim <= old.start <= old.stop <= end) for old, _ in groups):
+            return None
+        parts: list[list[Formula]] = [[], [], []]
+        for old, new in groups:
+            parts[0 if old.stop <= dim else 2 if old.start >= end else 1] += self.new[new.start : new.stop]
+        before, own, after = parts
+        return BeforeTake(
+            source=Reshape(old=tuple(source), new=(*before, source[dim], *after)),
+            index=Reshape(old=tuple(index), new=tuple(own)),
+            dim=len(before),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Take:
+    """``take`` of the elements along ``dim`` that ``index`` names, whose dims are in the place of ``dim`` then."""
+
+    index: Value
+    dim: int
+
+    op = "take"
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return (self.index,)
+
+    def attributes(self) -> dict[str, Attribute]:
+        return {"dim": self.dim}
+
+    def is_idle(self, shape: Sequence[Formula]) -> bool:
+        return False
+
+    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Take | Spread:
+        is_same_everywhere = shape[self.dim] == 1 != whole[self.dim]
+        return Spread(dim=self.dim, rank=self.index.tensor.rank) if is_same_everywhere else self
+
+    def picks(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> bool:
+        """Whether an operand of ``shape`` that broadcasts to ``whole`` has more than one element to take."""
+        return self.on(shape, whole) is self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """What a :class:`Take` is to an operand of size 1 along its dim: as many dims of size 1 as the index has."""
+
+    dim: int
+    rank: int
+
+    op = "spread"
+    operands: ClassVar[tuple[Value, ...]] = ()
+
+    def attributes(self) -> dict[str, Attribute]:
+        return {}
+
+    def is_idle(self, shape: Sequence[Formula]) -> bool:
+        return self.rank == 1
+
+    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Spread:
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeAlong:
+    """``take_along_axis``: along ``dim`` the element that ``index``, of as many dims, names at the same place."""
+
+    index: Value
+    dim: int
+
+    op = "take_along_axis"
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return (self.index,)
+
+    def attributes(self) -> dict[str, Attribute]:
+        return {"dim": self.dim}
+
+    def is_idle(self, shape: Sequence[Formula]) -> bool:
+        return False
+
+    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> TakeAlong | Stay:
+        return Stay() if shape[self.dim] == 1 != whole[self.dim] else self
+
+    def picks(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> bool:
+        """Whether an operand of ``shape`` that broadcasts to ``whole`` has more than one element to take."""
+        return self.on(shape, whole) is self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stay:
+    """What a :class:`TakeAlong` is to an operand of size 1 along its dim: nothing."""
+
+    op = "stay"
+    operands: ClassVar[tuple[Value, ...]] = ()
+
+    def attributes(self) -> dict[str, Attribute]:
+        return {}
+
+    def is_idle(self, shape: Sequence[Formula]) -> bool:
+        return True
+
+    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Stay:
+        return self
+
+
+Picking = Take | TakeAlong
+"""Moves that read along a dim what an index names."""
+
+Move = DimByDim | Reshape | Picking | Spread | Stay
+
+
+def move_of(rewriter: Rewriter, expr: Expr) -> Move:
+    """What the index op ``expr`` does."""
+    operands, named = rewriter.operands(expr), dict(expr.attributes)
+    tensor = operands[0].tensor
+    match expr.op:
+        case "pad" | "place":
+            return Pad(dims=tuple(pad_widths(tensor.rank, named)))
+        case "reshape":
+            return Reshape(old=tensor.shape, new=rewriter.value(expr.outputs[0]).tensor.shape)
+        case "slice":
+            steps = named["strides"] or (1,) * tensor.rank
+            return Slice(dims=tuple(zip(named["start_indices"], named["end_indices"], steps, strict=True)))
+    (dim,) = normalize_dims(expr.op, [expr.attribute("dim")], tensor.rank)
+    return Take(index=operands[1], dim=dim) if expr.op == "take" else TakeAlong(index=operands[1], dim=dim)
