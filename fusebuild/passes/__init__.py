@@ -18,6 +18,7 @@ from fusebuild.passes.dead_code import dead_code
 from fusebuild.passes.decompose import decompose
 from fusebuild.passes.fold_constants import fold_constants
 from fusebuild.passes.index_reads import index_reads
+from fusebuild.passes.own_coordinates import own_coordinates
 from fusebuild.passes.sink_reshapes import sink_reshapes
 from fusebuild.passes.views import views
 
@@ -33,6 +34,7 @@ PASSES: tuple[Pass, ...] = (
     sink_reshapes,
     index_reads,
     common_subexpressions,
+    own_coordinates,
     dead_code,
     alias_outputs,
 )
