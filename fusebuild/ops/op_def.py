@@ -129,7 +129,11 @@ class OpDef:
     @property
     def is_recomputable(self) -> bool:
         """True for what a second kernel may compute again instead of reading it."""
-        return self.kind in (Kind.POINTWISE, Kind.VIEW, Kind.CREATION) and not self.is_random and not self.is_boundary
+        return (
+            self.kind in (Kind.POINTWISE, Kind.VIEW, Kind.CREATION, Kind.INDEX)
+            and not self.is_random
+            and not self.is_boundary
+        )
 
     @property
     def is_rename(self) -> bool:

@@ -6,12 +6,13 @@ kernel computes both, and a row's reduction and its reshaped result need no trip
 with its elements in the same order, whatever its dims are called: its :attr:`Output.shape` says how the caller sees it.
 
 What cannot be computed in finer dims (a slice along merged dims, a scan, a library call) reads the reshaped value, as
-before. Splits of dims need nothing of this kind: they move up to what is in memory (see ``index_reads``).
+before. Splits of dims move up to what is in memory instead (see ``index_reads``), or inputs are split from the start
+(see ``split_inputs``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fusebuild.ir.formula import Formula
@@ -20,6 +21,7 @@ from fusebuild.ir.values import Attribute, Expr, Output, Value
 from fusebuild.ops.indexing import permutation_of, reshape_groups, reshaped_strides
 from fusebuild.ops.table import OPS, Kind, op_of
 from fusebuild.passes.rewriting import Rewriter
+from fusebuild.passes.split_inputs import Parts, split_inputs
 
 
 def sink_reshapes(fusion: Fusion) -> Fusion:
@@ -27,6 +29,7 @@ def sink_reshapes(fusion: Fusion) -> Fusion:
     if not any(expr.op == "reshape" for expr in fusion.exprs):
         return fusion
     sinker = _Sinker(Rewriter(fusion))
+    sinker.split(split_inputs(fusion))
     for expr in sinker.rewriter.exprs():
         sinker.visit(expr)
     return sinker.finish()
@@ -64,6 +67,13 @@ class _Sinker:
         self._finer: dict[int, _Finer] = {}
         self._landed: set[int] = set()
         self._overwriting = {output.fid for output in self._fusion.outputs if output.alias is not None}
+
+    def split(self, inputs: Mapping[int, Parts]) -> None:
+        """Read ``inputs`` in finer dims."""
+        for fid, parts in inputs.items():
+            value, shape = self.rewriter.value(fid), tuple(extent for part in parts for extent in part)
+            finer = self.rewriter.emit("reshape", [value], name=f"{value.name}_reshape", shape=shape)
+            self._finer[fid] = _Finer(value=finer, runs=_runs_of(parts))
 
     def visit(self, expr: Expr) -> None:
         if not self._overwriting.isdisjoint(expr.outputs):
@@ -274,7 +284,7 @@ def reaches_memory(rewriter: Rewriter, value: Value, shape: Sequence[Formula]) -
         current, wanted = waiting.pop()
         own = current.tensor.shape
         definition = rewriter.definition(current)
-        if own == wanted or (definition is not None and OPS[definition.op].kind is Kind.CREATION):
+        if own == wanted or (definition is not None and definition.op == "full"):
             continue
         if definition is None:
             strides = [stride for stride in current.tensor.strides if stride is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -111,6 +112,47 @@ class TestSinks:
     def test_two_outputs_of_one_value(self) -> None:
         after = sunk(fusion_of("e = exp(x)\ny = reshape(e, [M*K, 8])\nz = reshape(e, [M, K*8])", "e", "y", "z"))
         assert [output.shape for output in after.outputs] == [None, (("mul", "M", "K"), 8), ("M", ("mul", 8, "K"))]
+
+
+class TestSplitInputs:
+    """Splits that no read of memory can do are done where inputs are read, and all is computed in the finer dims."""
+
+    inputs: ClassVar = {"z": "float[M, 16]", "u": "float[16]", "g": "float[M, 1]"}
+    norm = "n = z * rsqrt(sum(z * z, dims=[1], keepdim=True)) * u\n"
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            norm + "y = reshape(n, [M, 2, 8])",
+            norm + "y = exp(reshape(n, [M, 4, 2, 2]))",
+            norm + "y = reshape(n, [M, 2, 8])\nw = n + 1.0",
+            "y = reshape(sum(z * g, dims=[0]) * u, [4, 4])",
+        ],
+    )
+    def test_one_kernel(self, body: str) -> None:
+        outputs = ("y", "w") if "w =" in body else ("y",)
+        after = sunk(fusion_of(body, *outputs, inputs=self.inputs))
+        read = [after.value(expr.inputs[0]).name for expr in after.exprs if expr.op == "reshape"]
+        assert {*read} <= {"z", "u"}
+        assert segments(body, *outputs, inputs=self.inputs) == 1
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            norm + "y = reshape(n, [M, 2, 8])\nw = reshape(n, [M, 4, 4])",
+            "c = cumsum(z, 1)\ny = reshape(c / sum(c, dims=[1], keepdim=True), [M, 2, 8])",
+            "s = slice(z, [0, 0], [M, 8])\ny = reshape(s / sum(s, dims=[1], keepdim=True), [M, 2, 4])",
+        ],
+    )
+    def test_not_where_inputs_cannot_or_would_have_to_twice(self, body: str) -> None:
+        outputs = ("y", "w") if "w =" in body else ("y",)
+        after = sunk(fusion_of(body, *outputs, inputs=self.inputs))
+        assert [expr for expr in after.exprs if expr.op == "reshape" and expr.inputs[0] in after.inputs] == []
+
+    def test_not_of_an_input_whose_strides_are_the_callers(self) -> None:
+        inputs = {"z": '{type: "float[M, 16]", contiguity: [false, false]}'}
+        after = sunk(fusion_of("y = reshape(z / sum(z, dims=[1], keepdim=True), [M, 2, 8])", inputs=inputs))
+        assert after.value(after.exprs[0].inputs[0]).tensor.rank == 2
 
 
 class TestLands:

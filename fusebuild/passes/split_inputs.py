@@ -1,0 +1,132 @@
+"""Which inputs are to be read in finer dims from the start, since a later split of dims cannot move up to them.
+
+``reshape(normalize(x), [T, G, 128])`` cannot be ``normalize(reshape(x, …))``: the reduction runs over the whole row.
+But the reduction can run over ``G`` and ``128`` as well as over their product, so where ``x`` is read as
+``[T, G, 128]`` from the start, all of it walks the same loops and one kernel computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.types import TensorType
+from fusebuild.ir.values import Expr, Value
+from fusebuild.ops.indexing import permutation_of, reshape_groups, reshaped_strides
+from fusebuild.ops.table import Kind, op_of
+
+Parts = tuple[tuple[Formula, ...], ...]
+"""For each dim of a tensor the finer dims that make it up."""
+
+
+def split_inputs(fusion: Fusion) -> dict[int, Parts]:
+    """For each input that is to be read in finer dims, by its fid, those dims."""
+    wanted: dict[tuple[int, int], set[tuple[Formula, ...]]] = {}
+    for expr in fusion.exprs:
+        if expr.op != "reshape" or reaches_memory(fusion, expr):
+            continue
+        for dim, factors in _splits(fusion, expr):
+            for place in _places_above(fusion, expr.inputs[0], dim) or ():
+                wanted.setdefault(place, set()).add(factors)
+    return {
+        fid: parts
+        for fid in fusion.inputs
+        if (parts := _parts(fusion.value(fid), wanted)) is not None and _is_readable(fusion.value(fid).tensor, parts)
+    }
+
+
+def _splits(fusion: Fusion, reshape: Expr) -> Iterator[tuple[int, tuple[Formula, ...]]]:
+    """The dims of what ``reshape`` reads that it splits, and into which."""
+    old, new = (fusion.value(fid).tensor.shape for fid in (reshape.inputs[0], reshape.outputs[0]))
+    for old_run, new_run in reshape_groups(old, new) or ():
+        if len(old_run) == 1 and len(new_run) > 1:
+            yield old_run.start, new[new_run.start : new_run.stop]
+
+
+def _places_above(fusion: Fusion, fid: int, dim: int) -> set[tuple[int, int]] | None:
+    """The dims of inputs, as pairs of fid and dim, that ``dim`` of the value ``fid`` is; None where it is also one of
+    something that cannot be had in finer dims."""
+    waiting, seen = [(fid, dim)], {(fid, dim)}
+    found: set[tuple[int, int]] = set()
+    while waiting:
+        place = waiting.pop()
+        expr = fusion.expr_of(place[0])
+        if expr is None:
+            found.add(place)
+            continue
+        above = _operand_places(fusion, expr, place[1])
+        if above is None:
+            return None
+        waiting += [each for each in above if each not in seen]
+        seen.update(above)
+    return found
+
+
+def _operand_places(fusion: Fusion, expr: Expr, dim: int) -> list[tuple[int, int]] | None:
+    """The dims of the operands of ``expr`` that ``dim`` of its result is; None for an op that needs its dims whole."""
+    op, tensors = op_of(expr), [fid for fid in expr.inputs if fusion.value(fid).is_tensor]
+    extent = fusion.value(expr.outputs[0]).tensor.shape[dim]
+    if not op.of_elements:
+        return None
+    if op.kind is Kind.POINTWISE or expr.op == "expand":
+        shapes = {fid: fusion.value(fid).tensor.shape for fid in tensors}
+        return [(fid, dim) for fid, shape in shapes.items() if shape[dim : dim + 1] == (extent,)]
+    if op.kind is Kind.REDUCTION or expr.op == "squeeze":
+        rank = fusion.value(tensors[0]).tensor.rank
+        kept = [own for own in range(rank) if own not in expr.dims]
+        return [(fid, kept[dim]) for fid in tensors]
+    match expr.op:
+        case "broadcast":
+            mask = expr.attribute("is_broadcast_dim")
+            return [] if mask[dim] else [(tensors[0], dim - sum(mask[:dim]))]
+        case "permute":
+            rank = fusion.value(tensors[0]).tensor.rank
+            return [(tensors[0], permutation_of(dict(expr.attributes), rank)[dim])]
+        case "full":
+            return []
+    return None
+
+
+def _parts(value: Value, wanted: dict[tuple[int, int], set[tuple[Formula, ...]]]) -> Parts | None:
+    """The finer dims of an input; None where nobody wants any, and where they are wanted in several ways."""
+    if not value.is_tensor:
+        return None
+    ways = [wanted.get((value.fid, dim), {(extent,)}) for dim, extent in enumerate(value.tensor.shape)]
+    if all(len(each) == 1 for each in ways) and any((value.fid, dim) in wanted for dim in range(value.tensor.rank)):
+        return tuple(next(iter(each)) for each in ways)
+    return None
+
+
+def _is_readable(tensor: TensorType, parts: Parts) -> bool:
+    """Whether strides say where the elements of ``tensor`` are in finer dims."""
+    return _strides_say(tensor, [extent for part in parts for extent in part])
+
+
+def _strides_say(tensor: TensorType, shape: Sequence[Formula]) -> bool:
+    strides = [stride for stride in tensor.strides if stride is not None]
+    return len(strides) == tensor.rank and reshaped_strides(strides, tensor.shape, shape) is not None
+
+
+def reaches_memory(fusion: Fusion, reshape: Expr) -> bool:
+    """Whether ``reshape`` can move up to memory: what it reads is computed element by element, without broadcasts, from
+    inputs whose strides say where their elements are in its shape."""
+    shape = fusion.value(reshape.outputs[0]).tensor.shape
+    waiting, seen = [reshape.inputs[0]], set[int]()
+    while waiting:
+        fid = waiting.pop()
+        if fid in seen or not (value := fusion.value(fid)).is_tensor:
+            continue
+        seen.add(fid)
+        expr = fusion.expr_of(fid)
+        if expr is None:
+            if not _strides_say(value.tensor, shape):
+                return False
+        elif expr.op != "full" and not (op_of(expr).kind is Kind.POINTWISE and op_of(expr).of_elements):
+            return False
+        elif expr.op != "full":
+            operands = [each for each in expr.inputs if fusion.value(each).is_tensor]
+            if any(fusion.value(each).tensor.shape != value.tensor.shape for each in operands):
+                return False
+            waiting += operands
+    return True
