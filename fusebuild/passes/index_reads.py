@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fusebuild.errors import SourceLocation
 from fusebuild.ir.formula import Formula, product, total
 from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr, Value
 from fusebuild.ops.indexing import permutation_of, reshaped_strides, slice_bounds
 from fusebuild.ops.table import OPS, Kind
@@ -45,13 +46,30 @@ def _move_up(movers: _Movers, expr: Expr) -> None:
         rewriter.replace(result, source)
     elif isinstance(move, Pad) and 0 in source.tensor.shape:
         _fill(rewriter, expr)
+    elif isinstance(move, Pad) and move.repeats(source.tensor.shape) and rewriter.definition(source) is not None:
+        moved = _repeated(movers, move, source, expr.location)
+        rewriter.replace(result, _around(rewriter, expr, move, moved))
     elif not movers.of(move).passes(source) or not _finds_memory(rewriter, move, source):
         _keep(movers, expr)
     else:
         moved = movers.of(move).moved(source, expr.location)
-        if isinstance(move, Pad) and expr.op == "pad":
-            moved = _chosen(rewriter, expr, move, moved)
-        rewriter.replace(result, moved)
+        rewriter.replace(result, _around(rewriter, expr, move, moved) if isinstance(move, Pad) else moved)
+
+
+def _repeated(movers: _Movers, move: Pad, source: Value, location: SourceLocation) -> Value:
+    """``source`` in its place, where ``move`` also places dims of size 1: along those, what is around an element may as
+    well be that element."""
+    rest = move.without_repeats(source.tensor.shape)
+    moved = source if rest.is_idle(source.tensor.shape) else movers.of(rest).moved(source, location)
+    (placed,) = OPS["place"].infer([source.type], move.attributes())
+    assert isinstance(placed, TensorType)
+    name = f"{source.name}_repeated"
+    return movers.rewriter.emit("expand", [moved], name=name, location=location, shape=placed.shape)
+
+
+def _around(rewriter: Rewriter, expr: Expr, move: Pad, inside: Value) -> Value:
+    """``inside``, and what ``expr`` wants around it, if anything."""
+    return _chosen(rewriter, expr, move, inside) if expr.op == "pad" else inside
 
 
 def _finds_memory(rewriter: Rewriter, move: Move, source: Value) -> bool:

@@ -124,6 +124,14 @@ class Pad(DimByDim):
     def is_idle(self, shape: Sequence[Formula]) -> bool:
         return all(each == self.idle for each in self.dims)
 
+    def repeats(self, shape: Sequence[Formula]) -> bool:
+        """Whether dims of size 1 of a tensor of ``shape`` are padded."""
+        return self.without_repeats(shape) != self
+
+    def without_repeats(self, shape: Sequence[Formula]) -> Pad:
+        """This move without dims of size 1."""
+        return self._with([self.idle if extent == 1 else each for each, extent in zip(self.dims, shape, strict=True)])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reshape:

@@ -92,9 +92,18 @@ class TestThrough:
         after = moved(fusion_of("y = " + op % "broadcast(x + 1.0, [True, False, False])", "y"))
         assert reads(after) == ["x"]
 
-    def test_a_new_dim_that_is_moved_itself_stays(self) -> None:
-        after = moved(fusion_of("y = pad(broadcast(x, [True, False, False]), [0, 0, 0, 0, 1, 0], 3.0)", "y"))
-        assert ops(after) == ["broadcast", "pad"]
+    def test_a_new_dim_that_is_padded_itself_is_repeated(self) -> None:
+        """What is around the one element along it is chosen by coordinates, so that it may be the element itself."""
+        after = moved(fusion_of("y = pad(broadcast(x, [True, False, False]), [0, 1, 0, 0, 1, 0], 3.0)", "y"))
+        assert reads(after) == ["x"]
+        assert ops(after)[:3] == ["place", "broadcast", "expand"]
+
+    def test_parts_of_size_one_are_joined_without_memory(self) -> None:
+        inputs = {"x": "float[M, 2, N]", "v": "float[M, N]"}
+        body = "a = slice(x, [0, 0, 0], [M, 1, N]) * broadcast(v, [False, True, False])\ny = cat([a, exp(a)], 1)"
+        after = moved(fusion_of(body, inputs=inputs))
+        assert reads(after) == ["x"]
+        assert ops(after).count("expand") == 2
 
     def test_squeeze_and_expand(self) -> None:
         after = moved(fusion_of("y = slice(squeeze(exp(b), dims=[1]), [1], [M])", "y"))
