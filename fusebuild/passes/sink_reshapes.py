@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Attribute, Expr, Output, Value
-from fusebuild.ops.indexing import permutation_of, reshape_groups, reshaped_strides
-from fusebuild.ops.table import OPS, Kind, op_of
+from fusebuild.ops.indexing import permutation_of, reshape_groups
+from fusebuild.ops.table import Kind, op_of
 from fusebuild.passes.rewriting import Rewriter
 from fusebuild.passes.split_inputs import Parts, split_inputs
+from fusebuild.passes.strided import reads_as
 
 
 def sink_reshapes(fusion: Fusion) -> Fusion:
@@ -205,7 +206,7 @@ class _Sinker:
             return value
         if all(now == then or {*now, *then} == {1} for now, then in zip(has, wanted, strict=True)):
             return _with_ones(self.rewriter, value, has, wanted)
-        if not reaches_memory(self.rewriter, value, target):
+        if not reads_as(self.rewriter, value, target):
             return None
         return self.rewriter.emit("reshape", [value], name=f"{value.name}_reshape", shape=target)
 
@@ -274,29 +275,3 @@ def _with_ones(
         return None
     mask = tuple(at >= len(now) for now, then in zip(has, wanted, strict=True) for at in range(len(then)))
     return rewriter.emit("broadcast", [value], name=f"{value.name}_broadcast", is_broadcast_dim=mask)
-
-
-def reaches_memory(rewriter: Rewriter, value: Value, shape: Sequence[Formula]) -> bool:
-    """Whether ``value`` can be had in ``shape`` by reading what it is computed from with other strides: its cone is
-    pointwise up to inputs whose strides say so."""
-    waiting: list[tuple[Value, tuple[Formula, ...]]] = [(value, tuple(shape))]
-    while waiting:
-        current, wanted = waiting.pop()
-        own = current.tensor.shape
-        definition = rewriter.definition(current)
-        if own == wanted or (definition is not None and definition.op == "full"):
-            continue
-        if definition is None:
-            strides = [stride for stride in current.tensor.strides if stride is not None]
-            if len(strides) != len(own) or reshaped_strides(strides, own, wanted) is None:
-                return False
-        elif OPS[definition.op].kind is not Kind.POINTWISE or not OPS[definition.op].of_elements:
-            return False
-        else:
-            for operand in rewriter.operands(definition):
-                if not operand.is_tensor or operand.tensor.rank != len(own):
-                    continue
-                if operand.tensor.shape != own:
-                    return False
-                waiting.append((operand, wanted))
-    return True

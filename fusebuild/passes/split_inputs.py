@@ -7,14 +7,15 @@ But the reduction can run over ``G`` and ``128`` as well as over their product, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Fusion
-from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr, Value
-from fusebuild.ops.indexing import permutation_of, reshape_groups, reshaped_strides
+from fusebuild.ops.indexing import permutation_of, reshape_groups
 from fusebuild.ops.table import Kind, op_of
+from fusebuild.passes.strided import reads_as, strides_say
 
 Parts = tuple[tuple[Formula, ...], ...]
 """For each dim of a tensor the finer dims that make it up."""
@@ -24,7 +25,7 @@ def split_inputs(fusion: Fusion) -> dict[int, Parts]:
     """For each input that is to be read in finer dims, by its fid, those dims."""
     wanted: dict[tuple[int, int], set[tuple[Formula, ...]]] = {}
     for expr in fusion.exprs:
-        if expr.op != "reshape" or reaches_memory(fusion, expr):
+        if expr.op != "reshape" or _moves_up(fusion, expr):
             continue
         for dim, factors in _splits(fusion, expr):
             for place in _places_above(fusion, expr.inputs[0], dim) or ():
@@ -32,8 +33,28 @@ def split_inputs(fusion: Fusion) -> dict[int, Parts]:
     return {
         fid: parts
         for fid in fusion.inputs
-        if (parts := _parts(fusion.value(fid), wanted)) is not None and _is_readable(fusion.value(fid).tensor, parts)
+        if (parts := _parts(fusion.value(fid), wanted)) is not None
+        and strides_say(fusion.value(fid).tensor, [extent for part in parts for extent in part])
     }
+
+
+def _moves_up(fusion: Fusion, reshape: Expr) -> bool:
+    """Whether ``reshape`` can move up to what is in memory."""
+    source, result = fusion.value(reshape.inputs[0]), fusion.value(reshape.outputs[0])
+    return reads_as(_Recorded(fusion), source, result.tensor.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What defines the values of ``fusion``."""
+
+    fusion: Fusion
+
+    def definition(self, value: Value) -> Expr | None:
+        return self.fusion.expr_of(value.fid)
+
+    def operands(self, expr: Expr) -> list[Value]:
+        return [self.fusion.value(fid) for fid in expr.inputs]
 
 
 def _splits(fusion: Fusion, reshape: Expr) -> Iterator[tuple[int, tuple[Formula, ...]]]:
@@ -96,37 +117,3 @@ def _parts(value: Value, wanted: dict[tuple[int, int], set[tuple[Formula, ...]]]
     if all(len(each) == 1 for each in ways) and any((value.fid, dim) in wanted for dim in range(value.tensor.rank)):
         return tuple(next(iter(each)) for each in ways)
     return None
-
-
-def _is_readable(tensor: TensorType, parts: Parts) -> bool:
-    """Whether strides say where the elements of ``tensor`` are in finer dims."""
-    return _strides_say(tensor, [extent for part in parts for extent in part])
-
-
-def _strides_say(tensor: TensorType, shape: Sequence[Formula]) -> bool:
-    strides = [stride for stride in tensor.strides if stride is not None]
-    return len(strides) == tensor.rank and reshaped_strides(strides, tensor.shape, shape) is not None
-
-
-def reaches_memory(fusion: Fusion, reshape: Expr) -> bool:
-    """Whether ``reshape`` can move up to memory: what it reads is computed element by element, without broadcasts, from
-    inputs whose strides say where their elements are in its shape."""
-    shape = fusion.value(reshape.outputs[0]).tensor.shape
-    waiting, seen = [reshape.inputs[0]], set[int]()
-    while waiting:
-        fid = waiting.pop()
-        if fid in seen or not (value := fusion.value(fid)).is_tensor:
-            continue
-        seen.add(fid)
-        expr = fusion.expr_of(fid)
-        if expr is None:
-            if not _strides_say(value.tensor, shape):
-                return False
-        elif expr.op != "full" and not (op_of(expr).kind is Kind.POINTWISE and op_of(expr).of_elements):
-            return False
-        elif expr.op != "full":
-            operands = [each for each in expr.inputs if fusion.value(each).is_tensor]
-            if any(fusion.value(each).tensor.shape != value.tensor.shape for each in operands):
-                return False
-            waiting += operands
-    return True
