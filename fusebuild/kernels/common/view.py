@@ -47,6 +47,12 @@ class Sweep:
         """Whether any of its statements names the ``variable``."""
         return is_named(variable, statements_in(self))
 
+    @property
+    def loads_apart(self) -> bool:
+        """Whether what is loaded needs a scope of its own: it names what is named again where it is used."""
+        used = {declared_in(line) for line in (*self.coordinates, *self.vector)}
+        return not used.isdisjoint(declared_in(line) for line in (*self.load_coordinates, *self.loads))
+
     def without_idle_coordinates(self) -> Sweep:
         """This sweep without the coordinates that it does not name, such as of inputs that an earlier one loaded."""
         loads = () if self.load_coordinates else self.loads
@@ -134,10 +140,14 @@ def lines_named(declarations: Lines, others: Iterable[str]) -> Lines:
     them after it."""
     kept, statements = list[str](), [*others]
     for line in reversed(declarations):
-        name = re.split(r" = |\(", line)[0].rpartition(" ")[2]
-        if is_named(name, (*statements, *kept)):
+        if is_named(declared_in(line), (*statements, *kept)):
             kept.insert(0, line)
     return tuple(kept)
+
+
+def declared_in(line: str) -> str:
+    """What ``line`` declares, as ``type name = value`` or ``type name(value)``; of another line, what it begins with."""
+    return re.split(r" = |\(", line)[0].rpartition(" ")[2]
 
 
 def is_named(name: str, statements: Iterable[str]) -> bool:

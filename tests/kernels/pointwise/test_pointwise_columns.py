@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import torch
@@ -19,6 +20,8 @@ from support.host_artifacts import chosen, compile_for_host
 from support.small_recipes import text_of, whole
 
 SM_90 = TARGETS["sm_90"]
+SHIFTED = {"x": "bfloat16[B, T, C]"}
+"""Tokens that are read at another place than they are written to, which names the row's coordinates for both."""
 GATHER = {"table": "bfloat16[V, D]", "p": "bfloat16[S, D]", "ids": "int64[B, S]"}
 
 
@@ -163,3 +166,19 @@ def test_halves_that_change_places(artifacts: Path, shape: tuple[int, ...]) -> N
     plan, x, c = load(artifacts / "turned.fuse", target="host"), torch.randn(shape), torch.randn(shape[1:])
     half = shape[2] // 2
     assert torch.equal(plan(x, c), torch.cat([-x[..., half:], x[..., :half]], 2) * c)
+
+
+def test_loads_and_stores_that_name_the_same_coordinates(tmp_path: Path) -> None:
+    """Where no thread has a second element both stand in one scope."""
+    body = """
+        before = take(x, maximum(iota(T) - 1, 0), dim=1)
+        y = cast(x, float) - where(broadcast(iota(T) > 0, [False, True]), before, 0.0)"""
+    folder = compile_for_host(
+        tmp_path, {"test": text_of(SHIFTED, dedent(body), {"y": "float"}, cases="B: 2, T: 5, C: 7")}
+    )
+    plan = load(folder / "test.fuse", target="host")
+    for sizes in ((2, 5, 7), (3, 1, 9), (2, 700, 33)):
+        x = torch.randn(sizes, generator=torch.Generator().manual_seed(5)).bfloat16()
+        wanted = x.float() - torch.nn.functional.pad(x.float()[:, :-1], [0, 0, 1, 0])
+        for variant in (None, *set.intersection(*map(set, plan.variants_for(x)))):
+            assert torch.equal(plan(x, variant=variant), wanted)
