@@ -121,7 +121,7 @@ def spread_few(choice: OuterChoice, own: Columns) -> Spread:
     beside = simplified(("max", total([1, *sides]), product([choice.threads, are_many])))
     alone = NARROW_TURNS * turn
     blocks: Formula = ("ceil_div", own.vectors, beside)
-    return Spread(blocks=blocks, beside=beside, splits=("max", 1, ceil_div(own.rows, alone)))
+    return Spread(blocks=blocks, beside=beside, splits=simplified(("max", 1, ceil_div(own.rows, alone))))
 
 
 def _powers_of_two(first: int, last: int) -> list[int]:

@@ -531,7 +531,10 @@ def _variant(
     finish = finisher.launch_at_call(group, narrowest, needed=1 if is_always_split else are_left)
     return replace(
         variant,
-        launches=(replace(launch, grid=shares.grid, cluster=shares.cluster), finish),
+        launches=(
+            replace(launch, grid=shares.grid, cluster=shares.cluster),
+            *([finish] if finish.grid[0] != 0 else []),
+        ),
         scratch=tuple(
             product([partials, partial_dtype(task, fid).bytes, domain.points(domain.kept)]) for fid in reduced
         ),
