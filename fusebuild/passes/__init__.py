@@ -18,6 +18,7 @@ from fusebuild.passes.dead_code import dead_code
 from fusebuild.passes.decompose import decompose
 from fusebuild.passes.fold_constants import fold_constants
 from fusebuild.passes.index_reads import index_reads
+from fusebuild.passes.separate_places import separate_places
 from fusebuild.passes.views import views
 
 Pass: TypeAlias = "Callable[[Fusion], Fusion]"
@@ -31,6 +32,7 @@ PASSES: tuple[Pass, ...] = (
     views,
     index_reads,
     common_subexpressions,
+    separate_places,
     dead_code,
     alias_outputs,
 )
