@@ -122,6 +122,12 @@ class ScheduleError(LocatedError):
     """No scheduler accepts some expression, even alone; the message lists every scheduler's reason."""
 
 
+class ExpectationError(LocatedError):
+    """A plan has more segments, or moves more bytes, than its recipe expects."""
+
+    exit_code = 1
+
+
 class NoReferenceError(LocatedError):
     """A fusion, or the reference that a recipe gives, cannot be said in torch."""
 

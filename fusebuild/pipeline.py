@@ -38,6 +38,7 @@ from fusebuild.build.record import (
 from fusebuild.build.toolchain import Toolchain, find_toolchain
 from fusebuild.errors import (
     Diagnostic,
+    ExpectationError,
     LocatedError,
     RecipeError,
     UsageError,
@@ -48,6 +49,7 @@ from fusebuild.kernels.render import template_digests
 from fusebuild.passes import run_passes
 from fusebuild.planning.dump import Dump
 from fusebuild.planning.eased import NOT_EASED, Eased
+from fusebuild.planning.expectation import complaints
 from fusebuild.planning.planned import PlannedRecipe, plan_segmented
 from fusebuild.planning.spills import tell_unknown, without_spills
 from fusebuild.planning.tuned import TunedKernels, read_tuned
@@ -99,8 +101,8 @@ def compile_recipes(
     Kernels that were tuned are those of :func:`tuned_beside` each recipe. A dry run plans and counts but writes
     nothing; all else holds the lock of ``out`` from before recipes are read until what was made is recorded. ``taken``
     are names of fusions that other recipes define, ``store`` is where objects are kept (default: in the user's cache).
-    Raises :class:`RecipeError`, :class:`TunedError`, :class:`ScheduleError`, :class:`ToolchainError`,
-    :class:`CompileError` and :class:`UsageError`.
+    Raises :class:`RecipeError`, :class:`TunedError`, :class:`ScheduleError`, :class:`ExpectationError`,
+    :class:`ToolchainError`, :class:`CompileError` and :class:`UsageError`.
     """
     build_dir = BuildDir(root=out)
     with nullcontext() if dry_run else build_dir.locked():  # what is read first is recorded first
@@ -110,6 +112,7 @@ def compile_recipes(
         origins = made_from(targets, toolchain, fusebuild_digest())  # before anything is made: files may change
         plan = partial(_plan_tuned, targets=targets, dump=dump, search=search, toolchain=toolchain)
         planned = mapped(plan, list(zip(recipes, tuned, strict=True)), processes=jobs or processors())
+        require_expected(planned)
         compile_all = partial(compile_planned, build_dir=build_dir, toolchain=toolchain, jobs=jobs, store=store)
         objects = compile_all(planned, on_progress=on_progress, dry_run=dry_run)
         if dry_run:
@@ -197,6 +200,13 @@ def compile_planned(
     """The objects of ``planned``, compiled where they have to be."""
     return build(kernel_requests(planned), build_dir, toolchain,
                  jobs=jobs, on_progress=on_progress, dry_run=dry_run, store=store)  # fmt: skip
+
+
+def require_expected(planned: Sequence[PlannedRecipe]) -> None:
+    """Raises :class:`ExpectationError` where plans have more segments or move more bytes than their recipes expect."""
+    diagnostics = [each for one in planned for each in complaints(one.recipe, one.plan.targets)]
+    if diagnostics:
+        raise ExpectationError(diagnostics)
 
 
 def kernel_requests(planned: Sequence[PlannedRecipe]) -> tuple[tuple[Target, KernelSource], ...]:

@@ -85,6 +85,8 @@ def _line(verdict: Verdict) -> str:
     head = f"{verdict.fusion:30} {sizes:28}"
     if verdict.skipped_elements:
         return f"{head} skipped      a tensor has {verdict.skipped_elements:,} elements"
+    if verdict.layout == "plan":
+        return f"{head} {verdict.layout:12} FAIL  {verdict.problem}"
     way = f"variant {verdict.variant}" if verdict.variant is not None else verdict.layout
     numbers = compared(verdict.error, verdict.bound)
     end = f"  {verdict.problem}" if verdict.problem else ""

@@ -26,6 +26,7 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.oracle.bounds import Comparison, bound_for, compare
 from fusebuild.oracle.reference import evaluate_fp64, random_inputs, torch_dtype
 from fusebuild.oracle.rounding import reaches
+from fusebuild.planning.expectation import excess
 from fusebuild.recipe.drawn import drawn_cases
 from fusebuild.recipe.inside import recipe_in
 from fusebuild.recipe.recipe import Recipe
@@ -43,7 +44,9 @@ class VerifiedCase(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     case: Sizes
     variant: Annotated[int | None, Meta(description="the one that was forced; null where guards chose")]
-    layout: Annotated[str, Meta(description="how the inputs lay in memory")]
+    layout: Annotated[
+        str, Meta(description="how the inputs lay in memory; plan: nothing ran, it has more than its recipe expects")
+    ]
     error: Annotated[float | None, Meta(description="the largest against fp64")]
     bound: float
     ok: Annotated[bool, Meta(description="nothing was found to be wrong; so of a skipped case, too: see state")]
@@ -198,6 +201,7 @@ def verify_or_skip(path: Path, *, target: str | None, options: VerifyOptions | N
     device = "cpu" if plan.target.startswith("host") else "cuda"
     cases = options.cases_of(recipe)
     logger.info("%s: run on %s", path, plan.target)
+    yield from _unexpected(plan, recipe)
     was_run = False
     for index, case in enumerate(cases):
         elements = largest_tensor(recipe.fusion, case)
@@ -210,6 +214,22 @@ def verify_or_skip(path: Path, *, target: str | None, options: VerifyOptions | N
     if not was_run:
         why = options.why_none(cases) if cases else _NO_CASES
         raise NothingVerifiedError(f"{one_line(path)}: nothing was verified: {why}")
+
+
+def _unexpected(plan: LoadedPlan, recipe: Recipe) -> Iterator[Verdict]:
+    """What the plan has more of than its recipe expects, at the recipe's own cases."""
+    target, cases = plan.plan.target(plan.target), recipe.fusion.cases or ({},)
+    assert target is not None
+    for each in excess(recipe.expected, target, cases):
+        case = cases[0] if each.case is None else each.case
+        yield Verdict(
+            fusion=recipe.fusion.name,
+            target=plan.target,
+            case=case,
+            layout="plan",
+            error=0.0,
+            problem=f"the plan {each.message}",
+        )
 
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "storage size calculation overflowed")

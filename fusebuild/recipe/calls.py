@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from fusebuild.errors import SourceLocation, counted, nearest
-from fusebuild.ir.formula import Formula, constants, depth, difference, product, total
+from fusebuild.ir.formula import Formula, constants, depth
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import Literal
 from fusebuild.ir.values import Attribute, Value
@@ -20,6 +20,7 @@ from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.lambdas import state_dtypes
 from fusebuild.ops.table import OPS, REQUIRED, OpDef, Parameter
 from fusebuild.ops.type_rules import TypeRuleError
+from fusebuild.recipe.extents import ACCEPTED, combined
 from fusebuild.recipe.fields import MAX_EXTENT, dtype_hint, dtype_named
 from fusebuild.recipe.text import Problems
 
@@ -439,17 +440,9 @@ class Calls:
         left, right = self._extent(op, parameter, node.left), self._extent(op, parameter, node.right)
         if left is None or right is None:
             return None
-        result: Formula | None = None
-        if isinstance(node.op, ast.Add):
-            result = total([left, right])
-        elif isinstance(node.op, ast.Sub):
-            result = difference(left, right)
-        elif isinstance(node.op, ast.Mult):
-            result = product([left, right])
-        elif isinstance(node.op, ast.FloorDiv) and isinstance(right, int) and right > 0:
-            result = left // right if isinstance(left, int) else ("floor_div", left, right)
+        result = combined(node.op, left, right)
         if result is None:
-            self._error(node, "extents are made with +, -, * and // by a number above 0")
+            self._error(node, ACCEPTED)
         elif isinstance(result, int) and result < 0:
             self._error(node, f"the extent is {result}, less than 0")
         elif (largest := max(map(abs, constants(result)), default=0)) > MAX_EXTENT:

@@ -25,6 +25,7 @@ from fusebuild.ops.type_rules import TypeRuleError
 from fusebuild.recipe.bench import BenchSpec, read_reference
 from fusebuild.recipe.body import BodyReader, BodyText, Scope, assigned_names, read_statements
 from fusebuild.recipe.composites import Composites, called
+from fusebuild.recipe.expect import Expectation, read_expectation
 from fusebuild.recipe.files import MAX_BYTES
 from fusebuild.recipe.lambdas import record_lambda
 from fusebuild.recipe.sections import InputSection, OutputSection, Sections, read_sections
@@ -40,8 +41,8 @@ class Recipe:
 
     ``bench`` is not part of the fusion: no plan and no digest depends on it. Neither is ``ranges``, which gives, for
     the fid of an integer input, from which numbers it is drawn when the recipe is verified or measured: the first, and
-    the one after the last. ``allow_spills`` says that kernels which spill registers stay as
-    they were chosen; else they are planned again.
+    the one after the last. ``expected`` is the most that the plan may have and move, and changes nothing of it either.
+    ``allow_spills`` says that kernels which spill registers stay as they were chosen; else they are planned again.
     """
 
     path: str
@@ -49,6 +50,7 @@ class Recipe:
     fusion: Fusion
     bench: BenchSpec = field(default_factory=BenchSpec)
     ranges: Mapping[int, tuple[Formula, Formula]] = field(default_factory=dict)
+    expected: Expectation = field(default_factory=Expectation)
     allow_spills: bool = False
 
 
@@ -103,6 +105,7 @@ def parse_recipe(text: str, path_name: str) -> Recipe:
     if not sections.knows_values:
         problems.raise_if_any()
     bench = recorder.record_rest()
+    expected = read_expectation(source, sections.expect, sections.symbols, problems)
     problems.raise_if_any()
     fusion = recorder.finish()
     problems.raise_if_any()
@@ -112,6 +115,7 @@ def parse_recipe(text: str, path_name: str) -> Recipe:
         fusion=fusion,
         bench=bench,
         ranges=recorder.ranges,
+        expected=expected,
         allow_spills=sections.allow_spills,
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from fusebuild.ir.dtype import SCALAR_DTYPES, DType
 from fusebuild.ops.table import OPS
+from fusebuild.recipe.expect import MAX_SEGMENTS
 from fusebuild.recipe.fields import MAX_EXTENT
 from fusebuild.recipe.names import MAX_NAME_LENGTH
 
@@ -56,6 +57,21 @@ def _sections() -> Mapping[str, Schema]:
                 "cases": {**_ref("cases"), "description": "sizes to measure at"},
             },
             description="how to measure it",
+        ),
+        "expect": _object(
+            {
+                "segments": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "maximum": MAX_SEGMENTS,
+                    "description": "the most that the plan may have",
+                },
+                "bytes": {
+                    "type": ["string", "integer"],
+                    "description": "the most that they may read and write, such as 4*M*N; 2 % more are let pass",
+                },
+            },
+            description="what compile refuses to exceed",
         ),
         "allow_spills": {
             "type": "boolean",

@@ -5,7 +5,7 @@ fusion (a name)   doc   extents {symbol: facts}   inputs {name: type or {type, c
 scalars {name: dtype or {dtype, value}}
 lambdas {name: {left, right, body, results, ordered}}   composites {name: {inputs, body, results}}
 body (a literal block)   outputs {name: dtype or {dtype, alias}}   cases [{symbol: size}]
-bench {reference: a torch expression, cases}   allow_spills (true or false)
+bench {reference: a torch expression, cases}   expect {segments, bytes}   allow_spills (true or false)
 ```
 """
 
@@ -23,13 +23,14 @@ from fusebuild.ir.types import Literal
 from fusebuild.ir.values import ExtentFact
 from fusebuild.ops.table import OPS
 from fusebuild.recipe.composites import CompositeSection, read_composite
+from fusebuild.recipe.expect import ExpectSection, read_expect
 from fusebuild.recipe.fields import MAX_EXTENT, Fields, TensorSpelling
 from fusebuild.recipe.lambdas import LambdaSection, read_lambda
 from fusebuild.recipe.text import Mapping, Node, Problems, Scalar
 
 SECTIONS = (
     "fusion", "doc", "extents", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases", "bench",
-    "allow_spills",
+    "expect", "allow_spills",
 )  # fmt: skip
 Section = TypeVar("Section")
 _NAMED_BY_BODIES = ("inputs", "scalars", "lambdas", "composites")
@@ -103,6 +104,7 @@ class Sections:
     cases: list[Case] = field(default_factory=list)
     bench_reference: Scalar | None = None
     bench_cases: list[Case] = field(default_factory=list)
+    expect: ExpectSection = field(default_factory=ExpectSection)
     allow_spills: bool = False
     knows_values: bool = True
     """Whether all that a body may name was read: else what it says of names would be wrong."""
@@ -145,6 +147,7 @@ class _SectionReader:
             "outputs": self._read_outputs,
             "cases": self._read_cases,
             "bench": self._read_bench,
+            "expect": self._read_expect,
             "allow_spills": self._read_allow_spills,
         }
         for section, reader in readers.items():
@@ -395,6 +398,9 @@ class _SectionReader:
             self._sections.bench_reference = self._fields.text(entries["reference"], "an expression, as text")
         if "cases" in entries:
             self._sections.bench_cases = self._cases(entries["cases"])
+
+    def _read_expect(self, node: Node) -> None:
+        self._sections.expect = read_expect(self._fields, node)
 
     def _read_allow_spills(self, node: Node) -> None:
         self._sections.allow_spills = bool(self._fields.flag(node, "allow_spills"))

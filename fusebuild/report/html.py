@@ -166,6 +166,7 @@ class _Page:
             ("kernels", str(len(kernels))),
             ("boundaries", f"{len(self.boundaries)}{crossing}"),
             ("read and written", _size_text(self.report.hbm_bytes, self.report.hbm_bytes_formula)),
+            *([("expected", "; ".join(self.report.expected.as_lines()))] if self.report.expected else []),
         )
 
     def tensor(self, fid: OriginalFid) -> TensorText:

@@ -19,12 +19,14 @@ from fusebuild.artifact.json_types import Bytes, Fid, FormulaText, Sizes
 from fusebuild.artifact.kernel_resources import KernelResources, resources_text
 from fusebuild.artifact.plan import LibraryCall, Plan, PlanSegment, PlanValue, TargetPlan, Variant, as_formula
 from fusebuild.build.toolchain import Toolchain, find_toolchain
-from fusebuild.errors import ToolchainError, UsageError, one_line
+from fusebuild.errors import ToolchainError, UsageError, counted, one_line
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fid import OriginalFid
-from fusebuild.ir.formula import Formula, known_value, product, show, total
+from fusebuild.ir.formula import Formula, known_value, product, show
 from fusebuild.ir.fusion import Fusion
 from fusebuild.pipeline import plan_recipe, tuned_beside
+from fusebuild.planning.expectation import excess, hbm_bytes
+from fusebuild.recipe.expect import Expectation
 from fusebuild.recipe.inside import recipe_in
 from fusebuild.recipe.recipe import load_recipe
 from fusebuild.recipe.sizes import require_fitting
@@ -141,6 +143,21 @@ class InspectedBoundary(Struct, frozen=True, kw_only=True):
     bytes_formula: FormulaText
 
 
+class InspectedExpectation(Struct, frozen=True, kw_only=True):
+    """What the recipe expects of the plan. ``excess`` says what the plan has more of at the sizes of the case."""
+
+    segments: int | None
+    bytes: Bytes
+    bytes_formula: FormulaText | None
+    excess: tuple[str, ...]
+
+    def as_lines(self) -> list[str]:
+        """What is expected, and a line for each thing that the plan has more of."""
+        parts = [] if self.segments is None else [counted(self.segments, "segment")]
+        parts += [] if self.bytes_formula is None else [bytes_text(self.bytes, self.bytes_formula)]
+        return [f"at most {', '.join(parts)}{'' if self.excess else ': kept'}", *self.excess]
+
+
 class InspectReport(Struct, frozen=True, kw_only=True):
     """``fusebuild inspect --json``: one target; a list of these for several targets"""
 
@@ -155,6 +172,7 @@ class InspectReport(Struct, frozen=True, kw_only=True):
     kernels: Annotated[int, Meta(ge=0, description="how many there are for the target, each once")]
     hbm_bytes: Bytes
     hbm_bytes_formula: FormulaText
+    expected: Annotated[InspectedExpectation | UnsetType, Meta(description="where the recipe says so")] = UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +187,7 @@ class Inspection:
     sizes: Mapping[str, int] | None
     composites: tuple[InspectedComposite, ...] = ()
     resources: Mapping[str, KernelResources] = field(default_factory=dict)
+    expected: Expectation = field(default_factory=Expectation)
 
     @property
     def segments(self) -> Sequence[PlanSegment]:
@@ -185,7 +204,7 @@ class Inspection:
     @property
     def report(self) -> InspectReport:
         """All that there is to see, for programs."""
-        hbm_bytes = total([as_formula(segment.hbm_bytes) for segment in self.segments])
+        moved = hbm_bytes(self._planned)
         segments = tuple(map(self._segment, self.segments))
         return InspectReport(
             fusion=self.plan.fusion,
@@ -195,8 +214,9 @@ class Inspection:
             composites=self.composites or UNSET,
             boundaries=tuple(map(self._boundary, self.boundaries)),
             kernels=len({kernel for segment in segments for kernel in segment.kernels}),
-            hbm_bytes=self.bytes_of(hbm_bytes),
-            hbm_bytes_formula=show(hbm_bytes),
+            hbm_bytes=self.bytes_of(moved),
+            hbm_bytes_formula=show(moved),
+            expected=self._expected() or UNSET,
         )
 
     def as_text(self) -> str:
@@ -215,6 +235,7 @@ class Inspection:
             lines.append(f"  {tensor}  {bytes_text(each.bytes, each.bytes_formula)}")
         lines.append(f"kernels  {report.kernels}")
         lines.append(f"total  {bytes_text(report.hbm_bytes, report.hbm_bytes_formula)}")
+        lines += _expected_lines(report.expected) if report.expected else []
         return "\n".join(map(one_line, lines)) + "\n"
 
     def bytes_of(self, formula: Formula) -> int | None:
@@ -248,6 +269,18 @@ class Inspection:
             why=segment.why,
             call=_call(segment.call) if isinstance(segment.call, LibraryCall) else UNSET,
             eased=self._eased(segment.id) or UNSET,
+        )
+
+    def _expected(self) -> InspectedExpectation | None:
+        segments, most = self.expected.segments, self.expected.bytes
+        if segments is None and most is None:
+            return None
+        found = excess(self.expected, self._planned, [self.sizes or {}])
+        return InspectedExpectation(
+            segments=segments,
+            bytes=None if most is None else self.bytes_of(most),
+            bytes_formula=None if most is None else show(most),
+            excess=tuple(f"the plan {each.message}" for each in found),
         )
 
     def _takes(self, segment: PlanSegment) -> TakenVariant | None:
@@ -296,7 +329,8 @@ def _of_artifact(
     artifact: Artifact, targets: Sequence[Target] | None, case: Mapping[str, int] | None
 ) -> tuple[list[Inspection], Fusion]:
     names = [target.name for target in targets] if targets else artifact.targets
-    fusion = recipe_in(artifact).fusion
+    recipe = recipe_in(artifact)
+    fusion = recipe.fusion
     sizes = _sizes(fusion, case)
     return [
         Inspection(
@@ -305,6 +339,7 @@ def _of_artifact(
             sizes=sizes,
             composites=composites_in(artifact, fusion, name),
             resources=resources_in(artifact, name),
+            expected=recipe.expected,
         )
         for name in names
     ], fusion
@@ -324,6 +359,7 @@ def _of_recipe(
             target=target.name,
             sizes=sizes,
             composites=composites_of(planned.segmented[target.name]),
+            expected=recipe.expected,
         )
         for target in targets
     ], recipe.fusion
@@ -434,6 +470,11 @@ def _composite_lines(composites: Sequence[InspectedComposite]) -> list[str]:
             where = f"segment{'s' * (len(each.segments) != 1)} {', '.join(map(str, each.segments))}"
         lines.append(f"{indents[-1]}{each.name} ({each.location}): {where}")
     return lines
+
+
+def _expected_lines(expected: InspectedExpectation) -> list[str]:
+    first, *rest = expected.as_lines()
+    return [f"expected  {first}", *(f"  {line}" for line in rest)]
 
 
 def knobs_text(knobs: Mapping[str, int]) -> str:

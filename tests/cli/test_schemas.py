@@ -47,6 +47,7 @@ EVERYTHING = {
     "outputs": {"y": "float", "j": None},
     "cases": [{"M": 4, "N": 8}],
     "bench": {"reference": "x", "cases": [{"M": 4, "N": 8}]},
+    "expect": {"segments": 3, "bytes": "4*M*N + 8"},
     "allow_spills": True,
 }  # fmt: skip
 """A recipe with every section and key."""
@@ -130,6 +131,10 @@ class TestRecipes:
             ("cases.0.M", 2**40 + 1),
             ("cases.0.M", "4"),
             ("bench.reference", ["x"]),
+            ("expect", 1),
+            ("expect.segments", -1),
+            ("expect.segments", "one"),
+            ("expect.bytes", ["4*M"]),
             ("allow_spills", "true"),
         ],
     )

@@ -29,6 +29,7 @@ from fusebuild.passes.common_subexpressions import common_subexpressions
 from fusebuild.passes.dead_code import dead_code
 from fusebuild.passes.decompose import decompose
 from fusebuild.passes.fold_constants import fold_constants
+from fusebuild.passes.own_coordinates import own_coordinates
 from fusebuild.passes.views import views
 from support.places import GOLDEN
 from support.strategies import EXTENTS, exact_inputs, fusions
@@ -132,6 +133,16 @@ def in_place() -> Fusion:
     return r.finish()
 
 
+def square_mask() -> Fusion:
+    r = Recorder("square_mask")
+    scores = r.tensor(F32, ("B", "S", "S"), name="scores")
+    place = r.op("iota", 0, 1, length="S", dtype=I64, result="place")
+    column = r.op("cast", r.op("mul", place, 2), dtype=F32, result="column")
+    row = r.op("broadcast", column, is_broadcast_dim=(False, True), result="row")
+    distance = r.op("sub", column, row, result="distance")
+    return r.outputs_of(r.op("add", scores, distance, result="y"), place)
+
+
 GOLDENS: dict[str, tuple[Callable[[], Fusion], Callable[[Fusion], Fusion]]] = {
     "dead_code": (repeated, lambda fusion: dead_code(common_subexpressions(fusion))),
     "decompose_norm": (norm, decompose),
@@ -140,6 +151,7 @@ GOLDENS: dict[str, tuple[Callable[[], Fusion], Callable[[Fusion], Fusion]]] = {
     "cast_chains": (casts, cast_chains),
     "views": (view_chains, lambda fusion: dead_code(views(fusion))),
     "common_subexpressions": (repeated, common_subexpressions),
+    "own_coordinates": (square_mask, lambda fusion: own_coordinates(decompose(fusion))),
     "alias_outputs": (in_place, alias_outputs),
     "all_passes": (norm, run_passes),
 }
@@ -150,6 +162,22 @@ def test_pass_before_and_after(name: str, golden: Callable[[Path, str], None]) -
     make, run = GOLDENS[name]
     before = make()
     golden(GOLDEN / "passes" / f"{name}.txt", f"{print_fusion(before)}\n{print_fusion(verify(run(before)))}")
+
+
+def test_places_along_one_dim_stay_as_they_are() -> None:
+    r = Recorder("mask")
+    x, place = r.tensor(F32, ("M", "N")), r.op("iota", 0, 1, length="N", dtype=I64)
+    fusion = decompose(r.outputs_of(r.op("add", x, place), r.op("mul", x, r.op("add", place, 1))))
+    assert print_fusion(own_coordinates(fusion)) == print_fusion(fusion)
+
+
+def test_places_that_a_reader_of_memory_takes_part_in_are_not_made_again() -> None:
+    r = Recorder("mask")
+    offset = r.tensor(I64, ("S",))
+    place = r.op("add", r.op("iota", 0, 1, length="S", dtype=I64), offset)
+    row = r.op("broadcast", place, is_broadcast_dim=(False, True))
+    fusion = decompose(r.outputs_of(r.op("le", place, row)))
+    assert print_fusion(own_coordinates(fusion)) == print_fusion(fusion)
 
 
 def test_dead_code_keeps_inputs() -> None:

@@ -71,6 +71,7 @@ MISTAKES = {
     "allow_spills: no\n": "f.yaml:8:15: error: allow_spills is 'no'",
     "bench:\n  reference: x +\n": "f.yaml:9:14: error: the reference cannot be read: invalid syntax",
     "bench:\n  cases: [{M: -1}]\n": "f.yaml:9:15: error: the size of M is -1, less than 0",
+    "expect: {bytes: 4*M +}\n": "f.yaml:8:17: error: the formula cannot be read: invalid syntax",
     "odd: 1\n": "f.yaml:8:1: error: unknown key 'odd'",
     "composites:\n  c:\n    inputs: [a]\n    body: b = (\n    results: [b]\n":
         "f.yaml:11:15: error: the body cannot be read: '(' was never closed",

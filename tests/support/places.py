@@ -17,3 +17,5 @@ NATIVE = TESTS / "native"
 """C++ of tests: programs that use the executor, and a CUDA driver that computes on the CPU."""
 DEVICE = TESTS / "device"
 """CUDA of the tests of the device header, beside those tests."""
+FEWEST = sorted((TESTS / "fewest").glob("*.yaml"))
+"""Recipes of fusions that people write, each with the fewest segments and bytes that it needs at best."""

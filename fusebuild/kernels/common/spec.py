@@ -116,6 +116,7 @@ class VectorLayout(Enum):
     ALIGNED = "where memory is aligned, and a row is whole vectors"
     SHIFTED = "where memory is aligned, up to a vector before the row: :mod:`fusebuild.kernels.common.rows_view`"
     ANYWHERE = "at any element of a row, and the last one may lack elements"
+    IN_TILE = "where a row of a tile in shared memory does, and the last one ends behind it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +184,7 @@ class KernelSpec:
 
     @property
     def is_shifted(self) -> bool:
-        return self.vectors is VectorLayout.SHIFTED
+        return self.vectors in (VectorLayout.SHIFTED, VectorLayout.IN_TILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

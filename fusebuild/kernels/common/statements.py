@@ -143,7 +143,7 @@ class Body(Statements):
         self.domain = spec.domain
         self.extents = spec.domain.extent_names
         self._interleaved = interleaved
-        self._flat = flat if spec.is_shifted else ""
+        self._flat = flat if spec.vectors is VectorLayout.SHIFTED else ""
         for expr in spec.task.steps if spec.sizes.branchless else ():
             if self._is_by_known_size(expr):
                 self._functions[expr.outputs[0]] = "fb::divide_by_known"
@@ -217,11 +217,13 @@ class Body(Statements):
 
     def _linear_index(self, expr: Expr, coordinate: Coordinates) -> str:
         """The place of an element in row-major order. That of a vector's first element is a multiple of the vector's
-        length, and where compilers see that, they find the work that neighbours have in common."""
+        length where vectors begin where memory is aligned, and where compilers see that, they find the work that
+        neighbours have in common."""
         order = self._linear_axes(expr)
         if self._is_flat(expr):
             return f"fb::vector_element<kVec>({self._flat}, k)"
-        is_within_vector = order[-1:] == [coordinate.along] and self.spec.vectors is not VectorLayout.ANYWHERE
+        is_aligned = self.spec.vectors in (VectorLayout.ALIGNED, VectorLayout.SHIFTED)
+        is_within_vector = is_aligned and order[-1:] == [coordinate.along]
         place = coordinate.of if is_within_vector else coordinate
         terms = [self.step(place(axis), order[at + 1 :]) for at, axis in enumerate(order)]
         first = " + ".join(terms) or "0"

@@ -100,7 +100,7 @@ def _of_tile(spec: KernelSpec, tile: Tile) -> Sweep:
     ``loads`` copy rows, and ``row`` is where the thread's is. It takes a batch of elements at a time, and what of them
     is ``inside`` the row is known. ``joint_stores`` write what is one element a row."""
     indices, outputs = reductions(spec.task), spec.task.outputs
-    results, in_batches = folded(spec.task, indices), replace(spec, vec=tile.batch, vectors=VectorLayout.SHIFTED)
+    results, in_batches = folded(spec.task, indices), replace(spec, vec=tile.batch, vectors=VectorLayout.IN_TILE)
     rows = rows_of(in_batches, [*results, *outputs])
     body, gathered = rows.body, rows.batches(indices, is_long=True)
     flat = [fid for fid in rows.reads if fid in body.domain.flat]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fusebuild.ir.formula import evaluate
 from fusebuild.kernels.reduction.tiles import rows_of_thread
+from fusebuild.oracle.verification import VerifyOptions, verify_artifact
+from support.host_artifacts import compile_for_host
+from support.small_recipes import text_of
 
 
 def turns(rows: int, columns: int) -> int:
@@ -45,3 +50,21 @@ def test_the_last_blocks_are_nearly_as_many_as_run_at_a_time(columns: int) -> No
         assert own <= most
         assert own * times * 1000 >= rows  # no more times than with the most
         assert (own - 1) * times * 1000 < rows  # and no more rows than that takes
+
+
+def test_random_numbers_of_rows_in_a_tile_are_those_of_their_places(tmp_path: Path) -> None:
+    """Rows of a tile begin anywhere, and compilers must not be told that their vectors begin at multiples of four."""
+    text = text_of(
+        {"x": "bfloat16[M, N]"},
+        "u = uniform(0.0, 1.0, [M, N], seed)\ny = sum(x * u, dims=[1])\nat = argmax(u, dim=1)",
+        {"y": "float", "at": "int64"},
+        scalars={"seed": "int64"},
+        cases="M: 37, N: 30",
+    )
+    folder = compile_for_host(tmp_path, {"test": text})
+    cases = tuple(
+        {"M": rows, "N": columns} for rows, columns in ((37, 30), (9, 3), (5, 7), (12, 33), (3, 254), (40, 1))
+    )
+    verdicts = list(verify_artifact(folder / "test.fuse", target="host", options=VerifyOptions(cases=cases)))
+    assert len(verdicts) > len(cases)
+    assert [verdict for verdict in verdicts if not verdict.ok] == []
