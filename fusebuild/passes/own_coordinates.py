@@ -27,10 +27,11 @@ def own_coordinates(fusion: Fusion) -> Fusion:
     first = {fid: _first_place(fusion, fid) for fid in counted}
     for expr in rewriter.exprs():
         source = expr.inputs[0] if expr.inputs else -1
-        if expr.op not in _VIEWS or source not in counted or _place(expr) == first[source]:
+        place = _place(fusion, source, expr) if source in counted else None
+        if place is None or expr.op not in _VIEWS or place == first[source]:
             rewriter.keep(expr)
             continue
-        key = source, _place(expr)
+        key = source, place
         if key not in copies:
             copies[key] = _copy(rewriter, source, counted)
         rewriter.emit(expr.op, [copies[key]], result=expr.outputs[0], **dict(expr.attributes))
@@ -50,15 +51,25 @@ def _counted(fusion: Fusion) -> set[int]:
     return counted
 
 
-def _place(reader: Expr) -> Hashable:
-    """Where ``reader`` has the dims of what it reads: equal for readers that have them in the same places."""
-    return (reader.op, reader.attributes) if reader.op in _VIEWS else None
+def _place(fusion: Fusion, fid: int, reader: Expr) -> Hashable:
+    """Where ``reader`` has the dims of ``fid``, counted from the last: equal for readers that have them alike."""
+    if reader.op == "broadcast":
+        mask = reader.attribute("is_broadcast_dim")
+        return tuple(len(mask) - 1 - at for at, is_new in enumerate(mask) if not is_new)
+    if reader.op == "permute":
+        return reader.attributes
+    return _own_place(fusion, fid)
+
+
+def _own_place(fusion: Fusion, fid: int) -> Hashable:
+    """The place of dims that stay where they are."""
+    return tuple(reversed(range(fusion.value(fid).tensor.rank)))
 
 
 def _first_place(fusion: Fusion, fid: int) -> Hashable:
     """The place in which ``fid`` itself stays: where it is read or given as it is, or where its first reader has it."""
-    places = [_place(fusion.exprs[index]) for index in fusion.uses(fid)]
-    return None if None in places or fusion.is_output(fid) else next(iter(places), None)
+    own, places = _own_place(fusion, fid), [_place(fusion, fid, fusion.exprs[index]) for index in fusion.uses(fid)]
+    return own if own in places or fusion.is_output(fid) else next(iter(places), own)
 
 
 def _copy(rewriter: Rewriter, fid: int, counted: set[int]) -> Value:

@@ -1,5 +1,5 @@
-"""The fusions in ``tests/fewest`` on the CPU, at their own sizes and at ones drawn at random, against the fp64 oracle and
-against torch's own functions."""
+"""The fusions in ``tests/fewest`` on the CPU, at their own sizes and at ones drawn at random, against the fp64 oracle
+and against torch's own functions."""
 
 from __future__ import annotations
 
