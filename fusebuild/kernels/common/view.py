@@ -146,7 +146,7 @@ def lines_named(declarations: Lines, others: Iterable[str]) -> Lines:
 
 
 def declared_in(line: str) -> str:
-    """What ``line`` declares: ``type name = value``, ``type name(value)``; of another line, what it begins with."""
+    """What ``line`` declares, as ``type name = value`` or ``type name(value)``; of another one, what it begins with."""
     return re.split(r" = |\(", line)[0].rpartition(" ")[2]
 
 
