@@ -19,7 +19,7 @@ from functools import partial
 from graphlib import CycleError, TopologicalSorter
 
 from fusebuild.errors import SourceLocation
-from fusebuild.ir.values import Composite, Value
+from fusebuild.ir.values import Value
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.op_def import Parameter
 from fusebuild.recipe.body import BodyReader, BodyText, Scope, read_statements
@@ -118,7 +118,7 @@ class Composites:
     ) -> None:
         self._builder, self._scope, self._problems = builder, scope, problems
         self._outside, self._names = outside, _Names(taken)
-        self._open: list[tuple[int, str]] = []  # the calls that are being recorded: index and prefix of names
+        self._open: list[str] = []  # what inner names start with, for each call that is being recorded
         scope.composites |= {section.name: None for section in sections}
         scope.owners.update({section.name: "a composite" for section in sections})
         self._owners = dict.fromkeys(scope.symbols, "an extent") | dict.fromkeys(scope.lambdas, "a lambda")
@@ -186,14 +186,11 @@ class Composites:
         that of the first result; of several results, those without a name are thrown away."""
         section, builder = parsed.section, self._builder
         results = [result.text for result in section.results]
-        parent, outer = self._open[-1] if self._open else (None, "")
+        outer = self._open[-1] if self._open else ""
         prefix = next((name for name in names if name), "") or self._names.new(outer, section.name)
         shown = {result: name for result, name in zip(results, names, strict=True) if name}
-        index, start = len(builder.composites), len(builder.exprs)
-        inputs = tuple(operand.fid for operand in operands)
-        composite = Composite(name=section.name, location=place, inputs=inputs, outputs=(), parent=parent)
-        builder.composites.append(composite)
-        self._open.append((index, prefix))
+        builder.open_composite(section.name, operands, place)
+        self._open.append(prefix)
         scope = self._inner_scope(section, dict(zip((own.text for own in section.inputs), operands, strict=True)))
         inside = Problems()
         reader = BodyReader(
@@ -206,11 +203,9 @@ class Composites:
             problems.add(problem.location, message, problem.hint)
         values = [value for result in results if (value := scope.values.get(result)) is not None]
         if len(values) < len(results):
+            builder.close_composite()
             return None
-        computed = {fid for expr in builder.exprs[start:] for fid in expr.outputs}
-        kept = [value.fid for value, name in zip(values, names, strict=True) if name or len(results) == 1]
-        outputs = tuple(dict.fromkeys(fid for fid in kept if fid in computed))
-        builder.composites[index] = replace(composite, outputs=outputs)
+        builder.close_composite(value for value, name in zip(values, names, strict=True) if name or len(results) == 1)
         return tuple(values)
 
 
