@@ -17,6 +17,7 @@ from fusebuild.ir.values import Attribute, Value
 from fusebuild.ops.library import LIBRARY, LibraryComposite
 from fusebuild.ops.table import OPERANDS, OPS, REQUIRED, OpDef, Parameter
 from fusebuild.ops.type_rules import TypeRuleError
+from fusebuild.ops.vocabulary import meant
 
 _OTHER_NAMES = {"keep_dim": "keepdim", "dim": "dims", "axis": "dims", "axes": "dims", "output_shape": "shape",
                 "dims": "permutation", "new_shape": "shape", "widths": "pad_widths"}  # fmt: skip
@@ -46,7 +47,7 @@ class Ops:
             raise AttributeError(name)
         if name not in self._names():
             message = f"unknown op '{name}'"
-            raise UnknownOpError([Diagnostic(location=caller(), message=message, hint=nearest(name, self.__dir__()))])
+            raise UnknownOpError([Diagnostic(location=caller(), message=message, hint=meant(name, self.__dir__()))])
         return partial(self._call, OPS[name]) if name in OPS else partial(self._compose, LIBRARY[name])
 
     def __dir__(self) -> list[str]:

@@ -21,6 +21,7 @@ from fusebuild.ops.lambdas import state_dtypes
 from fusebuild.ops.library import LIBRARY, LibraryComposite
 from fusebuild.ops.table import OPERANDS, OPS, REQUIRED, OpDef, Parameter
 from fusebuild.ops.type_rules import TypeRuleError
+from fusebuild.ops.vocabulary import meant
 from fusebuild.recipe.attributes import INT64_MAX, INT64_MIN, AttributeReader, Signed, is_number, items_of, literal_of
 from fusebuild.recipe.fields import dtype_named
 from fusebuild.recipe.text import Problems
@@ -263,7 +264,8 @@ class Calls:
 
     def _called_bare(self, name: str) -> str:
         """How ``x.name(…)`` is written."""
-        return f"write {name}(…)" if name in OPS or name in self._composites else self._callable_like(name)
+        is_known = name in OPS or name in LIBRARY or name in self._composites
+        return f"write {name}(…)" if is_known else self._callable_like(name)
 
     def _callable_like(self, name: str) -> str:
         """What an unknown op may have been meant to be; dtypes and lambdas are not called, but many try."""
@@ -271,7 +273,7 @@ class Calls:
             return f"write cast(x, {name})"
         if name in self._lambdas:
             return f"'{name}' is a lambda: write combine={name} in a reduce or scan"
-        return nearest(name, [*OPS, *LIBRARY, *self._composites, *self._lambdas])
+        return meant(name, [*self._composites, *self._lambdas])
 
     def _composite(
         self, node: ast.Call, known: KnownComposite | None, names: Sequence[str]

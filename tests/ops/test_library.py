@@ -11,6 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from fusebuild.definition import DataType, FusionDefinition  # noqa: E402
+from fusebuild.errors import RecipeError  # noqa: E402
 from fusebuild.ir.fusion import Fusion  # noqa: E402
 from fusebuild.ops.library import LIBRARY  # noqa: E402
 from fusebuild.oracle.reference import evaluate, random_inputs  # noqa: E402
@@ -28,7 +30,8 @@ OUR_OWN: dict[str, Callable[..., Any]] = {
 CALLS = [
     *(f"{name}(x: T[M, N])" for name in [
         "gelu", "softplus", "mish", "elu", "celu", "selu", "relu6", "hardtanh", "hardsigmoid", "hardswish",
-        "leaky_relu", "logsigmoid", "softsign", "tanhshrink", "softshrink", "hardshrink", "normalize", "square", "std", "std_mean",
+        "leaky_relu", "logsigmoid", "softsign", "tanhshrink", "softshrink", "hardshrink", "normalize", "square",
+        "std", "std_mean",
     ]),
     "gelu(x: T[M, N], approximate='tanh')", "gelu(x: T[M], approximate='none')",
     "softplus(x: T[M, N], beta=2.5, threshold=1.0)", "softplus(x: T[M], 0.5)", "elu(x: T[N], alpha=0.3)",
@@ -170,13 +173,123 @@ def test_every_composite_is_compared(name: str) -> None:
     assert any(call.startswith(f"{name}(") for call in CALLS)
 
 
-IN_MORE_SEGMENTS = {"std_mean(x: T[M, N], dim=[0], correction=0)": 1}
+SCHEDULERS = {
+    # Columns of 4096 elements fit no block: one sweep finds the statistics, another reads them.
+    "softmax(x: T[M, N], dim=0)": ["reduction", "pointwise"],
+    "softmin(x: T[M, N], dim=0)": ["reduction", "pointwise"],
+    "log_softmax(x: T[M, N], dim=0)": ["reduction", "pointwise"],
+    "softmax(x: T[M, 3, N], dim=1)": ["reduction", "pointwise"],
+    "normalize(x: T[M, N], p=1, dim=0)": ["reduction", "pointwise"],
+    # The whole tensor is one row.
+    "log_softmax(x: T[N], dim=0)": ["reduction", "pointwise"],
+    "layer_norm(x: T[M, N], [M, N], weight=None)": ["reduction", "pointwise"],
+    # No kernel writes a reshape of rows that it kept: channels are put together by a second one.
+    "group_norm(x: T[M, 6, N], 3)": ["inner_persistent", "pointwise"],
+    "group_norm(x: T[M, 6, N, 2], 2, w: T[6], b: T[6], eps=0.1)": ["inner_persistent", "pointwise"],
+    # The losses of rows first, then their mean or sum.
+    **{call: ["reduction", "reduction"] for call in CALLS
+       if re.match("(nll_loss|cross_entropy).*\\bM\\b", call) and "none" not in call},
+    "cross_entropy(x: T[M, 7], t: C[M], label_smoothing=0.1)": ["inner_persistent", "reduction"],
+    "cross_entropy(x: T[M, 7], t: C[M], w: U[7], label_smoothing=0.3, ignore_index=3)":
+        ["inner_persistent", "reduction"],
+    "cross_entropy(x: T[M, 7], t: U[M, 7])": ["inner_persistent", "reduction"],
+    "cross_entropy(x: T[M, 7], t: U[M, 7], weight=w: U[7], label_smoothing=0.2)": ["inner_persistent", "reduction"],
+    # Classes that are no row: their statistics, then the sum of what they give.
+    "cross_entropy(x: T[M, 7, N], t: U[M, 7, N], reduction='none')": ["reduction", "reduction"],
+    # Parts of two lengths, parts without an element moved, and places that are found twice.
+    "chunk(x: T[M, 10], 3, dim=-1)": ["pointwise", "pointwise"],
+    "stack([a: T[M, N], b: T[M, N]])": ["alias", "pointwise"],
+    "stack([a: T[M, N], b: T[M, N], a], dim=-1)": ["alias", "pointwise"],
+    "flip(x: T[M, N], dims=[0, -1])": ["pointwise", "pointwise"],
+    "roll(x: T[M, N], [-1, 2], dims=[0, 1])": ["pointwise", "pointwise"],
+}  # fmt: skip
+"""Which schedulers a call takes that is more than one segment, at 4096 for each symbol."""
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_composite_is_one_kernel_where_it_can_be(call: str) -> None:
-    recipe = recipe_of(
-        call, "float", "cases: [{M: 4096, N: 4096}]\n" if {"M", "N"} <= {*re.findall(r"\b[MN]\b", call)} else ""
+def test_a_composite_is_one_segment_where_it_can_be(call: str) -> None:
+    both = {"M", "N"} <= {*re.findall(r"\b[MN]\b", call)}
+    recipe = recipe_of(call, "float", "cases: [{M: 4096, N: 4096}]\n" if both else "")
+    segments = plan_recipe(recipe, [TARGETS["sm_90"]]).plan.targets[0].segments
+    if call in SCHEDULERS:
+        assert [segment.scheduler for segment in segments] == SCHEDULERS[call]
+    else:
+        assert len(segments) == 1
+
+
+def message(call: str, dtype: str = "float") -> str:
+    with pytest.raises(RecipeError) as caught:
+        recipe_of(call, dtype)
+    (found,) = caught.value.diagnostics
+    return f"{found.message} | {found.hint}"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("softmax(x: T[M, N])", "softmax needs the argument 'dim' | the signature is softmax(input, dim, dtype=None)"),
+        ("softmax(x: T[M, N], axis=1)", "softmax has no argument 'axis' | did you mean 'dim'?"),
+        ("softmax(x: T[M, N], 2)",
+         "softmax: dim 2 is out of range for a tensor of rank 2 | valid dims are -2 to 1"),
+        ("stack([1.0, x: T[M]])", "stack: tensors must be a tensor, not a scalar | "),
+        ("gelu(x: T[M], approximate='fast')", "gelu: approximate is 'fast' | it is 'none' or 'tanh'"),
+        ("gelu(x: T[M], approximate=tanh)", "gelu: approximate must be a text | for example approximate='none'"),
+        ("mse_loss(x: T[M], x, reduction='avg')", "mse_loss: reduction is 'avg' | it is 'mean', 'sum' or 'none'"),
+        ("layer_norm(x: T[M, N], [M])",
+         "layer_norm: normalized_shape is [M], and input is [M, N] | it names the last dims of input"),
+        ("group_norm(x: T[M, 6, N], 4)", "group_norm: dim 1 cannot be seen to have 4 groups | "),
+        ("group_norm(x: T[M, N, 6], 2)",
+         "group_norm: dim 1 cannot be seen to have 2 groups | write the channels as a number in the shape of input"),
+        ("roll(x: T[M, N], [1], [0, 1])", "roll: 1 shifts for 2 dims | "),
+        ("chunk(x: T[M, N], 2000)", "chunk: chunks is 2000, not 1 to 1000 | "),
+        ("chunk(x: T[M, N], 2.5)", "chunk: chunks must be an integer | "),
+        ("rms_norm(x: T[M, N], [N], w: T[M, 3])", 
+         "rms_norm: shapes do not broadcast: dim 1 is N in one operand and 3 in another | extents must be the same "
+         "symbol, the same number, or the constant 1"),
+        ("normalize(x: T[M, N], 3)", "normalize: p is 3, not 1 or 2 | "),
+    ],
+)  # fmt: skip
+def test_what_a_composite_does_not_take(call: str, said: str) -> None:
+    assert message(call) == said
+
+
+def test_results_have_to_have_names() -> None:
+    text = "fusion: f\ninputs: {x: 'float[M, 8]'}\nbody: |\n  y = exp(chunk(x, 2, 1))\noutputs: {y: }\n"
+    with pytest.raises(RecipeError, match=r"chunk gives 2 results\n.*\n.*\n  hint: give each a name: 'a, b = chunk"):
+        parse_recipe(text, "f.yaml")
+
+
+def test_a_call_is_seen_as_a_composite_inside_of_a_composite() -> None:
+    text = (
+        "fusion: f\ninputs: {x: 'half[M, N]'}\ncomposites:\n  ours:\n    inputs: [x]\n    body: |\n"
+        "      z = softmax(gelu(x), dim=1)\n    results: [z]\nbody: |\n  y = ours(x)\noutputs: {y: half}\n"
     )
-    planned = plan_recipe(recipe, [TARGETS["sm_90"]])
-    assert len(planned.plan.targets[0].segments) == IN_MORE_SEGMENTS.get(call, 1)
+    fusion = parse_recipe(text, "f.yaml").fusion
+    assert [(each.name, each.parent) for each in fusion.composites] == [("ours", None), ("gelu", 0), ("softmax", 0)]
+
+
+def test_a_composite_of_the_recipe_hides_that_of_the_library() -> None:
+    text = (
+        "fusion: f\ninputs: {x: 'float[M]'}\ncomposites:\n  mish: {inputs: [x], body: y = sin(x), results: [y]}\n"
+        "body: |\n  y = mish(x)\noutputs: {y: }\n"
+    ).replace("body: y = sin(x),", "body: 'y = sin(x)',")
+    assert [expr.op for expr in parse_recipe(text, "f.yaml").fusion.exprs] == ["sin"]
+
+
+def test_a_definition_calls_them_as_ops() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1], dtype=DataType.Half)
+        y = fd.ops.log_softmax(x, dim=1)
+        halves = fd.ops.chunk(y, chunks=2, dim=1)
+        loss = fd.ops.mse_loss(fd.ops.gelu(x, approximate="tanh"), y, reduction="none")
+        fd.add_output(fd.ops.cast(loss, DataType.Half))
+        fd.add_output(halves[1])
+    x = torch.randn(3, 10).half()
+    fusion = fd.fusion
+    assert [each.name for each in fusion.composites] == ["log_softmax", "chunk", "gelu", "mse_loss"]
+    assert {expr.location.short.partition(":")[0] for expr in fusion.exprs} == {"test_library.py"}
+    loss, half = evaluate(fusion, [x])
+    y = torch.log_softmax(x.float(), 1)
+    torch.testing.assert_close(half, y[:, 5:])
+    gelu = torch.nn.functional.gelu(x.float(), approximate="tanh")
+    torch.testing.assert_close(loss, ((gelu - y) ** 2).half())

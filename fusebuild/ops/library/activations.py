@@ -153,6 +153,9 @@ def geglu(ops: Ops, gate: Term, up: Term, approximate: str = "none") -> Term:
 def softmax(ops: Ops, input: Term, dim: int, dtype: DType | None = None) -> Term:
     """exp(input - maximum) over its sum along dim."""
     x = ops.float_of(ops.tensor(input, "input"), dtype)
+    if not _is_row(ops, x, dim):
+        largest, total = _statistics(ops, x, dim)
+        return ops.exp(x - largest) / total
     raised = ops.exp(x - ops.max(x, dims=(dim,), keepdim=True))
     return raised / ops.sum(raised, dims=(dim,), keepdim=True)
 
@@ -167,5 +170,18 @@ def softmin(ops: Ops, input: Term, dim: int, dtype: DType | None = None) -> Term
 def log_softmax(ops: Ops, input: Term, dim: int, dtype: DType | None = None) -> Term:
     """The logarithm of softmax, as what is left of input - maximum less the logarithm of the sum."""
     x = ops.float_of(ops.tensor(input, "input"), dtype)
+    if not _is_row(ops, x, dim):
+        largest, total = _statistics(ops, x, dim)
+        return x - largest - ops.log(total)
     shifted = x - ops.max(x, dims=(dim,), keepdim=True)
     return shifted - ops.log(ops.sum(ops.exp(shifted), dims=(dim,), keepdim=True))
+
+
+def _is_row(ops: Ops, x: Term, dim: int) -> bool:
+    """Whether ``dim`` of ``x`` is the last of several: kernels keep such rows on chip and read them twice."""
+    return ops.dims(x, [dim]) == (x.rank - 1,) and x.rank > 1
+
+
+def _statistics(ops: Ops, x: Term, dim: int) -> tuple[Term, ...]:
+    """The maximum along ``dim`` and the sum of exponentials less it, in one sweep."""
+    return ops.results("online_softmax_statistics", x, dims=(dim,), keepdim=True)

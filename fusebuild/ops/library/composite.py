@@ -164,7 +164,12 @@ class LibraryComposite:
         terms = {name: [Term(ops, value) for value in values] for name, values in operands.items()}
         single = {parameter.name for parameter in self.operands}
         given = {name: each[0] if name in single else each for name, each in terms.items()}
-        results = self.function(ops, **given, **named)
+        try:
+            results = self.function(ops, **given, **named)
+        except TypeRuleError as error:
+            if error.message.startswith(self.name):
+                raise
+            raise TypeRuleError(f"{self.name}: {error.message}", error.hint) from None
         return tuple(each.value for each in (results if isinstance(results, tuple | list) else [results]))
 
 

@@ -43,11 +43,11 @@ def group_norm(
         raise ops.refuse(f"input has {x.rank} dims, not two or more")
     channels = x.shape[1]
     if num_groups < 1 or not isinstance(channels, int) or channels % num_groups:
-        hint = "" if isinstance(channels, int) else "write the channels as a number in the shape of the input"
+        hint = "" if isinstance(channels, int) else "write the channels as a number in the shape of input"
         raise ops.refuse(f"dim 1 cannot be seen to have {num_groups} groups", hint)
     parts = ops.reshape(x, shape=(x.shape[0], num_groups, channels // num_groups, *x.shape[2:]))
     normal = ops.reshape(_standardized(ops, parts, tuple(range(2, parts.rank)), eps), shape=x.shape)
-    return _scaled(normal, *(_of_channels(ops, each, x.rank) for each in (weight, bias)))
+    return _scaled(normal, *(each and _of_channels(ops, each, x.rank) for each in (weight, bias)))
 
 
 @library("instance_norm(input: T[M, 8, N], weight: T[8], bias: T[8])")
@@ -67,7 +67,7 @@ def instance_norm(
     else:
         mean, var = (_of_channels(ops, each, x.rank) for each in (running_mean, running_var))
         normal = (x - mean) * ops.rsqrt(var + eps)
-    return _scaled(normal, *(_of_channels(ops, each, x.rank) for each in (weight, bias)))
+    return _scaled(normal, *(each and _of_channels(ops, each, x.rank) for each in (weight, bias)))
 
 
 @library("normalize(input: T[M, N])")
@@ -129,10 +129,8 @@ def _scaled(x: Term, weight: Term | None, bias: Term | None) -> Term:
     return scaled if bias is None else scaled + bias
 
 
-def _of_channels(ops: Ops, term: Term | None, rank: int) -> Term | None:
+def _of_channels(ops: Ops, term: Term, rank: int) -> Term:
     """``term``, which has an element for each channel, beside a tensor of ``rank`` dims whose dim 1 they are."""
-    if term is None or rank == 2:
-        return term
     return ops.broadcast(term, is_broadcast_dim=(False, *[True] * (rank - 2)))
 
 
