@@ -98,7 +98,8 @@ class _Names:
 
 
 class Composites:
-    """The composites of one recipe, recorded into ``builder``.
+    """The composites of one recipe, and of what it includes, recorded into ``builder``. ``sources`` has the text of
+    each of these files by its path.
 
     ``scope`` is that of the recipe's body: its symbols and lambdas are seen in composites too, and it learns what can
     be called. ``outside`` says what the other names of the recipe are, which composites do not see; ``taken`` are all
@@ -107,7 +108,7 @@ class Composites:
 
     def __init__(
         self,
-        source: Source,
+        sources: Mapping[str, Source],
         sections: Sequence[CompositeSection],
         builder: FusionBuilder,
         scope: Scope,
@@ -124,7 +125,7 @@ class Composites:
         self._owners = dict.fromkeys(scope.symbols, "an extent") | dict.fromkeys(scope.lambdas, "a lambda")
         self._owners |= dict.fromkeys(scope.composites, "a composite")
         self._unrecorded = dict(scope.composites)
-        read = {section.name: _parse(source, section, scope, problems) for section in sections}
+        read = {section.name: _parse(sources[section.place.path], section, scope, problems) for section in sections}
         parsed = {name: each for name, each in read.items() if each is not None}
         self.all_parsed = len(parsed) == len(read)
         ordered = _callees_first(parsed)

@@ -57,6 +57,11 @@ def _sections() -> Mapping[str, Schema]:
             },
             description="how to measure it",
         ),
+        "include": {
+            "type": "array",
+            "items": {"type": "string", "pattern": r"^[A-Za-z0-9_][A-Za-z0-9_./+-]*\.yaml$"},
+            "description": "libraries of composites and lambdas, by their paths from the recipe's folder",
+        },
         "allow_spills": {
             "type": "boolean",
             "description": "whether kernels that spill registers stay as they were chosen",
