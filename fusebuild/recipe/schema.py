@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fusebuild.ir.dtype import SCALAR_DTYPES, DType
+from fusebuild.ops.library import LIBRARY
 from fusebuild.ops.table import OPS
 from fusebuild.recipe.fields import MAX_EXTENT
 from fusebuild.recipe.names import MAX_NAME_LENGTH
@@ -42,7 +43,7 @@ def _sections() -> Mapping[str, Schema]:
         "composites": _mapping(_ref("composite"), "sub-bodies that are written once and called like ops"),
         "body": {
             "type": "string",
-            "description": f"statements in Python's syntax, name = op(...); ops: {', '.join(sorted(OPS))}",
+            "description": f"statements in Python's syntax, name = op(...); ops: {', '.join(sorted({*OPS, *LIBRARY}))}",
         },
         "outputs": _mapping(
             {"anyOf": [{"type": "null"}, _ref("dtype"), _ref("output")]},

@@ -106,7 +106,7 @@ def linked_out(recipe: Path) -> None:
     library.symlink_to(outside)
 
 
-BAD: dict[str, tuple[Callable[[Path], None], str]] = {
+BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda recipe: (recipe.parent / "common" / "sums.yaml").unlink(),
         "f.yaml:2:11: error: cannot read 'common/sums.yaml': No such file or directory\n"
         "  include: [common/sums.yaml]\n"
@@ -190,10 +190,10 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
         "common/sums.yaml:2:8: error: not valid YAML: expected ',' or ']', but got ':'\n"
         "  lambdas:\n"
         "         ^"),
-    "empty": (lambda recipe: (recipe.parent / "common" / "sums.yaml").write_text(" \n") and None,
+    "empty": (lambda recipe: (recipe.parent / "common" / "sums.yaml").write_text(" \n"),
         "common/sums.yaml:1:1: error: the library is empty\n"
         "  hint: a library has composites or lambdas"),
-    "no utf-8": (lambda recipe: (recipe.parent / "common" / "sums.yaml").write_bytes(b"doc: \xff") and None,
+    "no utf-8": (lambda recipe: (recipe.parent / "common" / "sums.yaml").write_bytes(b"doc: \xff"),
         "common/sums.yaml:1:6: error: the library is not UTF-8: byte 5 is 0xff"),
 }  # fmt: skip
 

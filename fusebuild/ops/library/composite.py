@@ -142,7 +142,8 @@ class Ops:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryComposite:
-    """One composite of the library. ``example`` is a call as :class:`~fusebuild.ops.op_def.OpDef` has it."""
+    """One composite of the library. ``example`` is a call as :class:`~fusebuild.ops.op_def.OpDef` has it, and
+    ``results`` says how many the example gives; ``section`` is the module that it stands in."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -150,6 +151,7 @@ class LibraryComposite:
     doc: str
     example: str
     section: str
+    results: int = 1
 
     @property
     def operands(self) -> tuple[Parameter, ...]:
@@ -177,8 +179,8 @@ LIBRARY: dict[str, LibraryComposite] = {}
 """Every composite of the library by name, in the order in which the documentation lists them."""
 
 
-def library(example: str) -> Callable[[Function], Function]:
-    """Put a function into :data:`LIBRARY`; the first line of its docstring is what the reference says of it."""
+def library(example: str, *, results: int = 1) -> Callable[[Function], Function]:
+    """Put a function into :data:`LIBRARY`; its docstring is what the reference says of it."""
 
     def register(function: Function) -> Function:
         name = function.__name__
@@ -192,6 +194,7 @@ def library(example: str) -> Callable[[Function], Function]:
             doc=" ".join((function.__doc__ or "").split()),
             example=example,
             section=function.__module__.rpartition(".")[2],
+            results=results,
         )
         return function
 

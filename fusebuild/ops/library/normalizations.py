@@ -98,7 +98,7 @@ def std(ops: Ops, input: Term, dim: Dims | None = None, correction: int = 1, kee
     return ops.sqrt(ops.var(ops.tensor(input, "input"), dims=dim, correction=correction, keepdim=keepdim))
 
 
-@library("std_mean(input: T[M, N], dim=[1])")
+@library("std_mean(input: T[M, N], dim=[1])", results=2)
 def std_mean(
     ops: Ops, input: Term, dim: Dims | None = None, correction: int = 1, keepdim: bool = False
 ) -> tuple[Term, Term]:

@@ -45,7 +45,7 @@ def transpose(ops: Ops, input: Term, dim0: int, dim1: int) -> Term:
     return ops.permute(input, permutation=tuple(order))
 
 
-@library("chunk(input: T[M, 32], chunks=2, dim=1)")
+@library("chunk(input: T[M, 32], chunks=2, dim=1)", results=2)
 def chunk(ops: Ops, input: Term, chunks: int, dim: int = 0) -> Sequence[Term]:
     """As many results, each the next part of dim; the last are shorter or empty where chunks does not divide it."""
     (place,) = ops.dims(ops.tensor(input, "input"), [dim])
