@@ -200,7 +200,8 @@ class Composites:
         reader.read(parsed.statements)
         self._open.pop()
         for problem in inside.found:
-            message = f"{problem.message}, in the call of {section.name} on line {place.line}"
+            elsewhere = "" if place.path == section.place.path else f" of {place.path}"
+            message = f"{problem.message}, in the call of {section.name} on line {place.line}{elsewhere}"
             problems.add(problem.location, message, problem.hint)
         values = [value for result in results if (value := scope.values.get(result)) is not None]
         if len(values) < len(results):

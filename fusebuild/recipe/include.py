@@ -109,6 +109,6 @@ def _decoded(data: bytes, name: str) -> Source:
         place = SourceLocation(path=name, line=len(before), column=len(before[-1]) + 1)
         message = f"the library is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
         raise RecipeError.at(place, message) from None
-    if not text.strip():
+    if all(not line.strip() or line.lstrip().startswith("#") for line in text_lines(text)):
         raise RecipeError.at(start, "the library is empty", "a library has composites or lambdas")
     return read_source(text, name)

@@ -182,7 +182,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
         "  hint: did you mean 'rsqrt'?"),
     "a wrong type inside": (written(("dims=[1]", "dims=[2]")),
         "common/sums.yaml:9:11: error: reduce: dim 2 is out of range for a tensor of rank 2, in the call of "
-        "total on line 5\n"
+        "total on line 5 of f.yaml\n"
         "        y = reduce(x, init=0.0, combine=add_up, dims=[2])\n"
         "            ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
         "  hint: valid dims are -2 to 1"),
@@ -190,7 +190,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
         "common/sums.yaml:2:8: error: not valid YAML: expected ',' or ']', but got ':'\n"
         "  lambdas:\n"
         "         ^"),
-    "empty": (lambda recipe: (recipe.parent / "common" / "sums.yaml").write_text(" \n"),
+    "empty": (lambda recipe: (recipe.parent / "common" / "sums.yaml").write_text("# none yet\n\n"),
         "common/sums.yaml:1:1: error: the library is empty\n"
         "  hint: a library has composites or lambdas"),
     "no utf-8": (lambda recipe: (recipe.parent / "common" / "sums.yaml").write_bytes(b"doc: \xff"),

@@ -12,7 +12,7 @@ _EPSILON = {DType.FLOAT: 2.0**-23, DType.DOUBLE: 2.0**-52}
 """The distance from 1 to the next number of each dtype that norms are computed in."""
 
 
-@library("layer_norm(input: T[M, N], normalized_shape=[N], weight: T[N], bias: T[N])")
+@library("layer_norm(input: T[M, N], [N], weight: T[N], bias: T[N])")
 def layer_norm(
     ops: Ops, input: Term, normalized_shape: Shape, weight: Term | None = None, bias: Term | None = None,
     eps: Operand = 1e-5,
@@ -22,7 +22,7 @@ def layer_norm(
     return _scaled(_standardized(ops, x, _last_dims(ops, x, normalized_shape), eps), weight, bias)
 
 
-@library("rms_norm(input: T[M, N], normalized_shape=[N], weight: T[N])")
+@library("rms_norm(input: T[M, N], [N], weight: T[N])")
 def rms_norm(
     ops: Ops, input: Term, normalized_shape: Shape, weight: Term | None = None, eps: Operand | None = None
 ) -> Term:
@@ -33,7 +33,7 @@ def rms_norm(
     return _scaled(x * ops.rsqrt(square + (_EPSILON[x.dtype] if eps is None else eps)), weight, None)
 
 
-@library("group_norm(input: T[M, 8, N], num_groups=4, weight: T[8], bias: T[8])")
+@library("group_norm(input: T[M, 8, N], 4, weight: T[8], bias: T[8])")
 def group_norm(
     ops: Ops, input: Term, num_groups: int, weight: Term | None = None, bias: Term | None = None, eps: Operand = 1e-5
 ) -> Term:
