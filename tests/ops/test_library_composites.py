@@ -296,6 +296,18 @@ def test_a_definition_calls_them_as_ops() -> None:
     torch.testing.assert_close(loss, ((gelu - y) ** 2).half())
 
 
+@pytest.mark.parametrize("call", ["softmax(x: T[M, N], 1)", "softmax(x: T[M, 3, N], 1)", "softmax(x: T[M, N], 0)",
+                                  "log_softmax(x: T[M, 3, N], 1)", "log_softmax(x: T[M, N], -1)"])  # fmt: skip
+@pytest.mark.parametrize("special", [float("inf"), float("-inf"), float("nan"), 3e38, -3e38])
+def test_softmax_of_special_numbers_is_torch_s(call: str, special: float) -> None:
+    fusion, extents = recipe_of(call, "float").fusion, {"M": 4, "N": 6}
+    (x,) = operands_of(call, fusion, extents, 0)
+    x.flatten()[7] = special
+    (got,) = evaluate(fusion, [x], given=extents)
+    (want,) = wanted(call, [x], extents)
+    torch.testing.assert_close(got, want, rtol=2e-5, atol=2e-5, equal_nan=True)
+
+
 ON_THE_HOST = """\
 fusion: library
 inputs:

@@ -183,5 +183,7 @@ def _is_row(ops: Ops, x: Term, dim: int) -> bool:
 
 
 def _statistics(ops: Ops, x: Term, dim: int) -> tuple[Term, ...]:
-    """The maximum along ``dim`` and the sum of exponentials less it, in one sweep."""
-    return ops.results("online_softmax_statistics", x, dims=(dim,), keepdim=True)
+    """The maximum along ``dim`` and the sum of exponentials less it, in one sweep. With an infinity as the maximum the
+    sum is NaN, as it is where elements are read twice."""
+    largest, total = ops.results("online_softmax_statistics", x, dims=(dim,), keepdim=True)
+    return largest, ops.where(ops.isposinf(largest), math.nan, total)
