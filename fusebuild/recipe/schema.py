@@ -34,6 +34,11 @@ def _sections() -> Mapping[str, Schema]:
     return {
         "fusion": {**_ref("name"), "description": "the fusion's name, and the artifact's"},
         "doc": {"type": ["string", "number", "boolean"], "description": "what it computes, for people"},
+        "include": {
+            "type": "array",
+            "items": {"type": "string", "pattern": r"^[A-Za-z0-9_][A-Za-z0-9_./+-]*\.yaml$"},
+            "description": "libraries of composites and lambdas, by their paths from the recipe's folder",
+        },
         "extents": _mapping(_ref("facts"), "what is known of symbols"),
         "inputs": _mapping({"anyOf": [_ref("tensor"), _ref("input")]}, "tensors that the caller gives, in order"),
         "scalars": _mapping(
@@ -58,11 +63,6 @@ def _sections() -> Mapping[str, Schema]:
             },
             description="how to measure it",
         ),
-        "include": {
-            "type": "array",
-            "items": {"type": "string", "pattern": r"^[A-Za-z0-9_][A-Za-z0-9_./+-]*\.yaml$"},
-            "description": "libraries of composites and lambdas, by their paths from the recipe's folder",
-        },
         "allow_spills": {
             "type": "boolean",
             "description": "whether kernels that spill registers stay as they were chosen",

@@ -1,11 +1,12 @@
 """The sections of a recipe, read from YAML and checked one by one; the body stays text.
 
 ```
-fusion (a name)   doc   extents {symbol: facts}   inputs {name: type or {type, contiguity, stride_order, cpu, range}}
+fusion (a name)   doc   include [path of a library]   extents {symbol: facts}
+inputs {name: type or {type, contiguity, stride_order, cpu, range}}
 scalars {name: dtype or {dtype, value}}
 lambdas {name: {left, right, body, results, ordered}}   composites {name: {inputs, body, results}}
 body (a literal block)   outputs {name: dtype or {dtype, alias}}   cases [{symbol: size}]
-bench {reference: a torch expression, cases}   allow_spills (true or false)   include [path of a library]
+bench {reference: a torch expression, cases}   allow_spills (true or false)
 ```
 """
 
@@ -30,8 +31,8 @@ from fusebuild.recipe.lambdas import LambdaSection, read_lambda
 from fusebuild.recipe.text import Mapping, Node, Problems, Scalar, Source, parse_yaml
 
 SECTIONS = (
-    "fusion", "doc", "extents", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases", "bench",
-    "allow_spills", "include",
+    "fusion", "doc", "include", "extents", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases",
+    "bench", "allow_spills",
 )  # fmt: skip
 LIBRARY_SECTIONS = ("doc", "lambdas", "composites")
 Section = TypeVar("Section")
