@@ -16,7 +16,6 @@ cuts are, and what the intermediates at them weigh.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +89,7 @@ def _compiled_recipe(recipe: Recipe, target: Target) -> LoadedPlan:
     tuned = tuned_beside(recipe)
     toolchain = None if tuned is None else find_toolchain([target])  # tuned choices hold for one alone
     planned = plan_recipe(recipe, [target], tuned=tuned, toolchain=toolchain)
-    digest = hashlib.sha256(recipe.text.encode()).hexdigest()
+    digest = recipe.digest
     return load(cached_artifact(planned, target, cache_folder("recipes", digest, target)), target=target.name)
 
 

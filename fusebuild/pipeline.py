@@ -227,6 +227,7 @@ def pack(planned: PlannedRecipe, build_dir: BuildDir, toolchain: Toolchain, obje
         path,
         plan=planned.plan,
         recipe=planned.recipe.text.encode(),
+        included=planned.recipe.included,
         kernels={name: kernel.text for kernels in planned.kernels.values() for name, kernel in kernels.items()},
         objects={key: objects.objects[key] for key in planned.object_keys},
         toolchain=toolchain.versions_for(planned.targets),
@@ -259,6 +260,7 @@ def _recorded(built: BuiltArtifact, origins: Mapping[str, str], objects: BuildRe
         targets=tuple(planned.kernels),
         search=planned.search,
         made_from=dict(origins),
+        included={path: hashlib.sha256(text.encode()).hexdigest() for path, text in recipe.included.items()},
         artifact=built.digest,
         sha256=built.sha256,
         kernels={target: sorted(by_name) for target, by_name in planned.kernels.items()},
@@ -278,6 +280,8 @@ def source_digests(planned: PlannedRecipe, toolchain: Toolchain | None) -> dict[
         "recipe": hashlib.sha256(planned.recipe.text.encode()).hexdigest(),
         "device header": read_headers().digest,
     }
+    for path, text in planned.recipe.included.items():
+        sources[f"included {path}"] = hashlib.sha256(text.encode()).hexdigest()
     sources |= {f"template {name}": digest for name, digest in template_digests(templates).items()}
     for target in planned.targets:
         sources[f"flags of {target.name}"] = hashlib.sha256(compiler_flags(target).encode()).hexdigest()

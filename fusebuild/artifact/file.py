@@ -6,6 +6,7 @@ The file is a stored zip with one spelling (:mod:`fusebuild.artifact.stored_zip`
                           registers, shared memory and spills of each cubin
     plan.json             what the executor runs (:mod:`fusebuild.artifact.plan`)
     recipe.yaml           the recipe, as it was read
+    included.json         the text of each file that the recipe includes, by its path; not there where it includes none
     kernels/<name>.cu     each kernel's rendered text
     <target>/<name>.cubin (or .so for a host target) the same kernel, compiled
 
@@ -39,7 +40,7 @@ from fusebuild.errors import ArtifactError, ArtifactWriteError, UsageError, one_
 
 Content = TypeVar("Content")
 
-MANIFEST, PLAN, RECIPE = "manifest.json", "plan.json", "recipe.yaml"
+MANIFEST, PLAN, RECIPE, INCLUDED = "manifest.json", "plan.json", "recipe.yaml", "included.json"
 
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, OverflowError, ValueError)
@@ -91,6 +92,11 @@ class Artifact:
         if name not in self.members:
             raise ArtifactError(str(self.path), "it is missing", name)
         return self.members[name]
+
+    @property
+    def included(self) -> dict[str, str]:
+        """The texts of what the recipe includes, by path."""
+        return _decode_included(self.members[INCLUDED]) if INCLUDED in self.members else {}
 
     def object_bytes(self, target: str, kernel: str) -> bytes:
         """The object of ``kernel`` for ``target``; raises :class:`ArtifactError` when there is none."""
@@ -159,6 +165,7 @@ def encode_artifact(
     toolchain: Mapping[str, str],
     sources: Mapping[str, str],
     resources: Mapping[tuple[str, str], KernelResources] | None = None,
+    included: Mapping[str, str] | None = None,
 ) -> bytes:
     """The bytes of the artifact; ``path`` is what messages call it.
 
@@ -166,7 +173,7 @@ def encode_artifact(
     launches. ``resources`` says what the cubins among the objects take of the chip. Raises :class:`ArtifactError` for
     contents that :func:`open_artifact` would refuse.
     """
-    members = {PLAN: encode(plan), RECIPE: recipe}
+    members = {PLAN: encode(plan), RECIPE: recipe} | ({INCLUDED: _encode_included(included)} if included else {})
     members |= {kernel_member(name): text.encode() for name, text in kernels.items()}
     members |= {object_member(target, kernel): data for (target, kernel), data in objects.items()}
     used = {object_member(*key): each for key, each in (resources or {}).items()}
@@ -365,7 +372,7 @@ def _check_contents(members: Mapping[str, bytes], plan: Plan) -> None:
     from fusebuild.artifact import kernel_text  # its patterns take 2 ms, and a compile with nothing to do opens no file
 
     sizes = {target.target: plan_check.argument_sizes(plan, target) for target in plan.targets}
-    needed = {MANIFEST, PLAN, RECIPE}
+    needed = {MANIFEST, PLAN, RECIPE} | ({INCLUDED} & members.keys())
     needed |= {kernel_member(kernel) for own in sizes.values() for kernel in own}
     needed |= {object_member(target, kernel) for target, own in sizes.items() for kernel in own}
     for name in sorted(needed - members.keys()):
@@ -378,9 +385,19 @@ def _check_contents(members: Mapping[str, bytes], plan: Plan) -> None:
             if reason := _object_problem(members[member], target, kernel, given):
                 raise ArchiveError(reason, member)
     _text(RECIPE, members)
+    if INCLUDED in members:
+        _decoded(members, INCLUDED, _decode_included, _encode_included)
     texts = {kernel: _text(kernel_member(kernel), members) for own in sizes.values() for kernel in sorted(own)}
     if (wrong := kernel_text.misused(plan, texts)) is not None:
         raise ArchiveError(wrong.problem, kernel_member(wrong.name))
+
+
+def _encode_included(included: Mapping[str, str]) -> bytes:
+    return msgspec.json.encode(dict(included), order="deterministic")
+
+
+def _decode_included(data: bytes) -> dict[str, str]:
+    return msgspec.json.decode(data, type=dict[str, str])
 
 
 def _text(name: str, members: Mapping[str, bytes]) -> str:

@@ -27,7 +27,7 @@ from fusebuild.build.build_dir import BuildDir, write_if_changed
 from fusebuild.build.digest import digest_of
 from fusebuild.build.toolchain import Toolchain
 from fusebuild.errors import UsageError
-from fusebuild.recipe.files import MAX_BYTES, tuned_path
+from fusebuild.recipe.files import MAX_BYTES, UnreadableError, in_folder, tuned_path
 from fusebuild.system.regular_file import file_bytes
 from fusebuild.system.resources import ninja_template, templates_dir
 from fusebuild.target.table import Target
@@ -45,6 +45,7 @@ _DAMAGED = "it is damaged"
 class BuiltRecipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One recipe's artifact, by its digest, and by the ``sha256`` that others check. ``recipe`` is the way to the
     recipe from the artifact's folder. ``made_from`` has a digest for each thing that decided its bytes but the recipe;
+    ``included`` has the sha256 of each file that the recipe includes, by the path that it gives.
     ``kernels`` are names by target, ``objects`` the sha256 of each member that is machine code, ``spills`` the bytes
     that some of the kernels spill."""
 
@@ -55,6 +56,7 @@ class BuiltRecipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     made_from: dict[str, str]
     artifact: str
     sha256: str
+    included: dict[str, str] = {}
     kernels: dict[str, list[str]]
     objects: dict[str, str]
     spills: dict[str, dict[str, int]]
@@ -140,7 +142,8 @@ def _tell_overwritten(before: Iterable[BuiltRecipe], built: Iterable[BuiltRecipe
 def recorded(files: Sequence[Path], record: BuildRecord) -> dict[Path, BuiltRecipe]:
     """For each of ``files`` that is as it was when its artifact was built: what ``record`` says of that artifact.
     Recipes that define one and the same fusion, which is an error, are left out."""
-    known = {file: built for file in files if (built := record.recipes.get(_source_digest_of(file)))}
+    found = {file: built for file in files if (built := record.recipes.get(_source_digest_of(file)))}
+    known = {file: built for file, built in found.items() if _includes_the_same(file, built)}
     uses = Counter(built.fusion for built in known.values())
     return {file: built for file, built in known.items() if uses[built.fusion] == 1}
 
@@ -183,6 +186,15 @@ def _source_digest_of(recipe: Path) -> str:
         return source_digest(recipe.name, file_bytes(recipe), file_bytes(tuned) if os.path.lexists(tuned) else None)
     except OSError:
         return ""
+
+
+def _includes_the_same(recipe: Path, built: BuiltRecipe) -> bool:
+    """Whether the texts are still the same that ``recipe``, which is as it was, included when ``built``."""
+    read = in_folder(recipe.parent)
+    try:
+        return all(hashlib.sha256(read(path)).hexdigest() == digest for path, digest in built.included.items())
+    except UnreadableError:
+        return False
 
 
 def artifact_digest(data: bytes) -> str:

@@ -1,4 +1,5 @@
-"""``fd.ops``: every op of :data:`fusebuild.ops.table.OPS`, called as nvFuser's Python frontend calls it.
+"""``fd.ops``: every op of :data:`fusebuild.ops.table.OPS`, called as nvFuser's Python frontend calls it, and the
+composites of :data:`fusebuild.ops.library.LIBRARY`, called as torch's functions are.
 
 Parameters go by the names of ``OPS`` or by nvFuser's own (``arg``, ``arg1``, ``keep_dim``, ``axes``, ``output_shape``).
 """
@@ -12,9 +13,11 @@ from typing import Any
 from fusebuild.definition.recorder import DefinitionRecorder, caller
 from fusebuild.definition.values import DataType, Scalar, Tensor, Vector
 from fusebuild.errors import Diagnostic, RecipeError, counted, nearest
-from fusebuild.ir.values import Attribute
+from fusebuild.ir.values import Attribute, Value
+from fusebuild.ops.library import LIBRARY, LibraryComposite
 from fusebuild.ops.table import OPERANDS, OPS, REQUIRED, OpDef, Parameter
 from fusebuild.ops.type_rules import TypeRuleError
+from fusebuild.ops.vocabulary import meant
 
 _OTHER_NAMES = {"keep_dim": "keepdim", "dim": "dims", "axis": "dims", "axes": "dims", "output_shape": "shape",
                 "dims": "permutation", "new_shape": "shape", "widths": "pad_widths"}  # fmt: skip
@@ -44,16 +47,16 @@ class Ops:
             raise AttributeError(name)
         if name not in self._names():
             message = f"unknown op '{name}'"
-            raise UnknownOpError([Diagnostic(location=caller(), message=message, hint=nearest(name, self.__dir__()))])
-        return partial(self._call, OPS[name])
+            raise UnknownOpError([Diagnostic(location=caller(), message=message, hint=meant(name, self.__dir__()))])
+        return partial(self._call, OPS[name]) if name in OPS else partial(self._compose, LIBRARY[name])
 
     def __dir__(self) -> list[str]:
         return sorted({*self._names(), "shape"})
 
     @staticmethod
     def _names() -> set[str]:
-        """Every op but those that combine with a lambda: only recipes can write one."""
-        return {op.name for op in OPS.values() if not op.is_generalized}
+        """Every composite, and every op but those that combine with a lambda: only recipes can write one."""
+        return {*LIBRARY, *(op.name for op in OPS.values() if not op.is_generalized)}
 
     def size(self, arg: Tensor, dim: int) -> Scalar:
         """The size of ``dim`` of ``arg``."""
@@ -85,7 +88,29 @@ class Ops:
             results = [self._recorder.handle(value) for value in values]
             return results[0] if len(results) == 1 else tuple(results)
 
-    def _attribute(self, op: OpDef, parameter: Parameter, argument: object) -> Attribute:
+    def _compose(self, known: LibraryComposite, *args: object, **keywords: object) -> Any:
+        """Record a composite of the library, as :meth:`_call` records an op."""
+        recorder = self._recorder
+        with recorder.recording() as place:
+            bound = _bind(known, args, keywords)
+            given = [each for each in known.parameters if not _is_absent(bound.get(each.name))]
+            named = {each.name: self._attribute(known, each, bound[each.name])
+                     for each in given if each.kind not in OPERANDS}  # fmt: skip
+            operands = {
+                each.name: [recorder.operand(known.name, item) for item in _operands(known, each, bound[each.name])]
+                for each in given
+                if each.kind in OPERANDS
+            }
+            recorder.builder.open_composite(known.name, [each for items in operands.values() for each in items], place)
+            results: tuple[Value, ...] = ()
+            try:
+                results = known.record(recorder, operands, named)
+            finally:
+                recorder.builder.close_composite(results)
+            handles = [recorder.handle(value) for value in results]
+            return handles[0] if len(handles) == 1 else tuple(handles)
+
+    def _attribute(self, op: OpDef | LibraryComposite, parameter: Parameter, argument: object) -> Attribute:
         """``argument`` as what ``parameter`` takes."""
         if parameter.kind == "shape":
             return self._recorder.extents_of(op.name, argument)
@@ -94,7 +119,7 @@ class Ops:
         return _READERS[parameter.kind](f"{op.name}: {parameter.name}", argument)
 
 
-def _bind(op: OpDef, args: Sequence[object], keywords: Mapping[str, object]) -> dict[str, object]:
+def _bind(op: OpDef | LibraryComposite, args: Sequence[object], keywords: Mapping[str, object]) -> dict[str, object]:
     """Arguments by the parameter names of ``op``."""
     order = list(_ORDER.get(op.name, [parameter.name for parameter in op.parameters]))
     order += ["dtype"] if op.name in _NULL_ONLY else []
@@ -119,14 +144,14 @@ def _bind(op: OpDef, args: Sequence[object], keywords: Mapping[str, object]) -> 
     return bound
 
 
-def _signature(op: OpDef) -> str:
+def _signature(op: OpDef | LibraryComposite) -> str:
     """The signature as a hint."""
     from fusebuild.recipe.calls import signature  # imports YAML, which recording does not need
 
     return f"the signature is {signature(op)}"
 
 
-def _own_name(op: OpDef, keyword: str, order: Sequence[str]) -> str:
+def _own_name(op: OpDef | LibraryComposite, keyword: str, order: Sequence[str]) -> str:
     """The parameter that nvFuser calls ``keyword``."""
     operands = [parameter.name for parameter in op.operands]
     if keyword in order:
@@ -139,7 +164,7 @@ def _own_name(op: OpDef, keyword: str, order: Sequence[str]) -> str:
     return _OTHER_NAMES.get(keyword, keyword)
 
 
-def _operands(op: OpDef, parameter: Parameter, given: object) -> Sequence[object]:
+def _operands(op: OpDef | LibraryComposite, parameter: Parameter, given: object) -> Sequence[object]:
     """The operands that ``given`` stands for: a list of them for some parameters, none where one is left out."""
     if parameter.kind == "value":
         if not _is_absent(given):
@@ -183,4 +208,5 @@ _READERS: dict[str, Callable[[str, object], Attribute]] = {
     "dtype": _reader(DataType, "a DataType"),
     "bool": _reader(bool, "True or False"),
     "int": _reader(int, "an integer"),
+    "text": _reader(str, "a text"),
 }

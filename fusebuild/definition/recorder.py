@@ -42,9 +42,9 @@ def caller() -> SourceLocation:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether ``frame`` is of the recorder, or of the context manager that it uses."""
+    """Whether ``frame`` is of the recorder, of the library's composites, or of the context manager that it uses."""
     module = str(frame.f_globals.get("__name__"))
-    return module == "contextlib" or module.startswith("fusebuild.definition")
+    return module == "contextlib" or module.startswith(("fusebuild.definition", "fusebuild.ops.library"))
 
 
 def _columns(code: CodeType, instruction: int, line: int, text: str) -> tuple[int, int]:
@@ -123,7 +123,7 @@ class DefinitionRecorder:
         what = "a vector" if isinstance(argument, Vector) else type(argument).__name__
         raise TypeRuleError(f"{op} takes tensors, scalars and numbers, not {what}")
 
-    def constant(self, literal: Literal, dtype: DType | None) -> Value:
+    def constant(self, literal: Literal, dtype: DType | None = None) -> Value:
         """A constant at the author's call, checked as recipes check theirs."""
         _require_scalar_dtype(dtype)
         if not isinstance(literal, float):

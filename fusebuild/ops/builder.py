@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fusebuild.errors import NOWHERE, SourceLocation, counted
@@ -39,6 +39,7 @@ class FusionBuilder:
         self.lambdas: dict[str, Fusion] = {}
         self.composites: list[Composite] = []
         self._next_fid = first_fid
+        self._open: list[tuple[int, int]] = []  # calls that are being recorded: place among composites, first expr
 
     @classmethod
     def extending(cls, fusion: Fusion) -> FusionBuilder:
@@ -155,6 +156,26 @@ class FusionBuilder:
             )
         )
         return tuple(values)
+
+    def open_composite(self, name: str, inputs: Sequence[Value], location: SourceLocation) -> None:
+        """Take what is recorded from here on for the body of the composite ``name``, until it is closed."""
+        parent = self._open[-1][0] if self._open else None
+        fids = tuple(value.fid for value in inputs)
+        self._open.append((len(self.composites), len(self.exprs)))
+        self.composites.append(Composite(name=name, location=location, inputs=fids, outputs=(), parent=parent))
+
+    def close_composite(self, results: Iterable[Value] = ()) -> None:
+        """End the body of the composite that was opened last; ``results`` are what is kept of it."""
+        index, start = self._open.pop()
+        computed = {fid for expr in self.exprs[start:] for fid in expr.outputs}
+        outputs = tuple(dict.fromkeys(value.fid for value in results if value.fid in computed))
+        self.composites[index] = replace(self.composites[index], outputs=outputs)
+
+    def name_value(self, value: Value, name: str) -> Value:
+        """``value`` called ``name``, unless that is empty."""
+        if name:
+            self.values[value.fid] = value = replace(value, name=name)
+        return value
 
     def _operands(self, op: str, operands: Sequence[Value], named: Mapping[str, Attribute]) -> Sequence[Value]:
         """What ``op`` is recorded on where it is called with ``operands``."""

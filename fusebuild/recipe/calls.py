@@ -9,27 +9,26 @@ import ast
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias
 
 from fusebuild.errors import SourceLocation, counted, nearest
-from fusebuild.ir.formula import Formula, constants, depth
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import Literal
 from fusebuild.ir.values import Attribute, Value
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.lambdas import state_dtypes
-from fusebuild.ops.table import OPS, REQUIRED, OpDef, Parameter
+from fusebuild.ops.library import LIBRARY, LibraryComposite
+from fusebuild.ops.table import OPERANDS, OPS, REQUIRED, OpDef, Parameter
 from fusebuild.ops.type_rules import TypeRuleError
-from fusebuild.recipe.extents import ACCEPTED, combined
-from fusebuild.recipe.fields import MAX_EXTENT, dtype_hint, dtype_named
+from fusebuild.ops.vocabulary import meant
+from fusebuild.recipe.attributes import INT64_MAX, INT64_MIN, AttributeReader, Signed, is_number, items_of, literal_of
+from fusebuild.recipe.fields import dtype_named
 from fusebuild.recipe.text import Problems
 
 MAX_NESTING = 100
-MAX_EXTENT_DEPTH = 16
-"""How deep the arithmetic of an extent may be: plans hold formulas of extents, and bound how deep those are."""
 MAX_OPS = 100_000
 """The most ops that a fusion may have because of calls of composites: a short text can say many."""
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 NAMED_NUMBERS = {"inf": math.inf, "nan": math.nan}
 """The numbers that a body has names for."""
@@ -84,9 +83,9 @@ def name_numbers(statement: ast.stmt, own: Collection[str]) -> None:
                 setattr(node, name, named(child))
 
 
-def signature(op: OpDef | KnownComposite) -> str:
+def signature(op: Signed) -> str:
     """``op`` as its documentation writes it: ``sum(x, dims=None, keepdim=False, dtype=None)``."""
-    parts = [p.name if p.default is REQUIRED else f"{p.name}={p.default}" for p in op.parameters]
+    parts = [p.name if p.default is REQUIRED else f"{p.name}={p.default!r}" for p in op.parameters]
     return f"{op.name}({', '.join(parts)})"
 
 
@@ -139,7 +138,8 @@ class Calls:
         composites: Mapping[str, KnownComposite | None],
     ) -> None:
         self._place, self._builder, self._problems = place, builder, problems
-        self._lookup, self._symbols, self._lambdas, self._composites = lookup, symbols, lambdas, composites
+        self._lookup, self._lambdas, self._composites = lookup, lambdas, composites
+        self._attributes = AttributeReader(place, problems, symbols)
 
     def results(self, node: ast.expr, names: Sequence[str], *, is_pack: bool) -> tuple[Value, ...] | None:
         """The values of ``node``, the right side of an assignment to ``names``; as many as there are names."""
@@ -171,7 +171,7 @@ class Calls:
     def _value(self, node: ast.expr, name: str = "") -> Value | None:
         if isinstance(node, ast.Name):
             return self._lookup(node)
-        if _is_number(node) or isinstance(node, ast.Constant):
+        if is_number(node) or isinstance(node, ast.Constant):
             return self._constant(node, name)
         if not isinstance(node, ast.Call):
             operation = self._operation(node)
@@ -215,12 +215,12 @@ class Calls:
         return None
 
     def _constant(self, node: ast.expr, name: str = "") -> Value | None:
-        literal = _literal(node)
+        literal = literal_of(node)
         if not isinstance(literal, bool | int | float):
             what = "None" if literal is None else "a string" if isinstance(literal, str) else "this constant"
             self._error(node, f"{what} has no place in a body", "constants are numbers, inf, nan, True and False")
             return None
-        if not isinstance(literal, bool) and isinstance(literal, int) and not _INT64_MIN <= literal <= _INT64_MAX:
+        if not isinstance(literal, bool) and isinstance(literal, int) and not INT64_MIN <= literal <= INT64_MAX:
             self._error(node, "the integer does not fit 64 bits")
             return None
         if isinstance(literal, float) and math.isinf(literal) and not _is_named(node):
@@ -235,6 +235,8 @@ class Calls:
             return None
         if node.func.id in self._composites:
             return self._composite(node, self._composites[node.func.id], names)
+        if node.func.id in LIBRARY:
+            return self._library(node, LIBRARY[node.func.id], names)
         op = OPS.get(node.func.id)
         if op is None:
             hint = self._callable_like(node.func.id)
@@ -252,17 +254,18 @@ class Calls:
             if parameter.kind == "value" and not is_absent:
                 operands.append(parameter.default if argument is None else argument)  # type: ignore[arg-type]
             elif parameter.kind == "values":
-                operands += _items(arguments[parameter.name])
+                operands += items_of(arguments[parameter.name])
             elif parameter.kind == "lambda":
                 complete &= self._combine(op, arguments, named)
             elif argument is not None and not is_absent:
-                complete &= self._attribute(op, parameter, argument, named)
+                complete &= self._attributes.read(op, parameter, argument, named)
         results = self._record(op.name, operands, named, node, names, complete=complete)
         return results if complete else None
 
     def _called_bare(self, name: str) -> str:
         """How ``x.name(…)`` is written."""
-        return f"write {name}(…)" if name in OPS or name in self._composites else self._callable_like(name)
+        is_known = name in OPS or name in LIBRARY or name in self._composites
+        return f"write {name}(…)" if is_known else self._callable_like(name)
 
     def _callable_like(self, name: str) -> str:
         """What an unknown op may have been meant to be; dtypes and lambdas are not called, but many try."""
@@ -270,7 +273,7 @@ class Calls:
             return f"write cast(x, {name})"
         if name in self._lambdas:
             return f"'{name}' is a lambda: write combine={name} in a reduce or scan"
-        return nearest(name, [*OPS, *self._composites, *self._lambdas])
+        return meant(name, [*self._composites, *self._lambdas])
 
     def _composite(
         self, node: ast.Call, known: KnownComposite | None, names: Sequence[str]
@@ -292,7 +295,58 @@ class Calls:
             return None
         return known.record(operands, names, self._place(node), self._problems)
 
-    def _bind(self, op: OpDef | KnownComposite, node: ast.Call) -> Arguments | None:
+    def _library(self, node: ast.Call, known: LibraryComposite, names: Sequence[str]) -> tuple[Value, ...] | None:
+        """Record a composite of the library."""
+        arguments = self._bind(known, node)
+        if arguments is None:
+            return None
+        given = {each: arguments[each.name] for each in known.parameters if each.name in arguments}
+        given = {each: node for each, node in given.items() if each.default is not None or not _is_none(node)}
+        named: dict[str, Attribute] = {}
+        complete = True
+        parts: list[tuple[Parameter, list[ast.expr]]] = []
+        for parameter, argument in given.items():
+            if parameter.kind in OPERANDS:
+                parts.append((parameter, items_of(argument) if parameter.kind == "values" else [argument]))
+            else:
+                complete &= self._attributes.read(known, parameter, argument, named)
+        values = self._operands([item for _, items in parts for item in items], node)
+        known_values = [value for value in values if value is not None]
+        if not complete or len(known_values) < len(values):
+            return None
+        each_value = iter(known_values)
+        operands = {parameter.name: list(islice(each_value, len(items))) for parameter, items in parts}
+        if len(self._builder.exprs) > MAX_OPS:
+            self._error(node, f"with this call, the fusion has more than {MAX_OPS} ops")
+            return None
+        return self._recorded(node, known, operands, named, names)
+
+    def _recorded(
+        self,
+        node: ast.Call,
+        known: LibraryComposite,
+        operands: Mapping[str, list[Value]],
+        named: Mapping[str, Attribute],
+        names: Sequence[str],
+    ) -> tuple[Value, ...] | None:
+        builder, place = self._builder, self._place(node)
+        builder.open_composite(known.name, [value for items in operands.values() for value in items], place)
+        results: tuple[Value, ...] = ()
+        try:
+            results = known.record(_Placed(builder, place), operands, named)
+        except TypeRuleError as error:
+            self._error(node, error.message, error.hint)
+            return None
+        finally:
+            shown = names if len(names) == len(results) else [""] * len(results)
+            builder.close_composite(each for each, name in zip(results, shown, strict=True) if name or len(shown) == 1)
+        inputs = {value.fid for items in operands.values() for value in items}
+        return tuple(
+            value if value.fid in inputs else builder.name_value(value, name)
+            for value, name in zip(results, shown, strict=True)
+        )
+
+    def _bind(self, op: Signed, node: ast.Call) -> Arguments | None:
         """Arguments by parameter name, once they fit the signature."""
         hint = f"the signature is {signature(op)}"
         if len(node.args) > len(op.parameters):
@@ -352,13 +406,13 @@ class Calls:
     def _operands(self, operands: Sequence[ast.expr | Literal], node: ast.expr) -> list[Value | None]:
         """Values. Operands that are ops come first, constants get their fids right before the result."""
         values = [
-            self._value(operand) if isinstance(operand, ast.expr) and not _is_number(operand) else None
+            self._value(operand) if isinstance(operand, ast.expr) and not is_number(operand) else None
             for operand in operands
         ]
         for index, operand in enumerate(operands):
             if not isinstance(operand, ast.expr):
                 values[index] = self._builder.constant(operand, location=self._place(node))
-            elif _is_number(operand):
+            elif is_number(operand):
                 values[index] = self._constant(operand)
         return values
 
@@ -375,7 +429,7 @@ class Calls:
             return False
         state = state_dtypes(found.body)
         for parameter in ("inputs", "init"):
-            items = _items(arguments[parameter])
+            items = items_of(arguments[parameter])
             if len(items) != len(state):
                 message = f"{op.name}: {parameter} has {counted(len(items), 'part')}, but the state of '{node.id}' has"
                 self._error(arguments[parameter], f"{message} {len(state)}")
@@ -383,104 +437,19 @@ class Calls:
         named |= {"combine": node.id, "state": state, "ordered": found.ordered or op.name == "scan"}
         return True
 
-    def _attribute(self, op: OpDef, parameter: Parameter, node: ast.expr, named: dict[str, Attribute]) -> bool:
-        """Read ``node`` as what ``parameter`` takes into ``named``; False after reporting that it is not."""
-        readers: dict[str, Callable[[OpDef, Parameter, ast.expr], Attribute]] = {
-            "dims": self._dims,
-            "shape": self._shape,
-            "extent": self._extent,
-            "mask": self._mask,
-            "dtype": self._dtype,
-            "bool": self._flag,
-            "int": self._integer,
-        }
-        before = len(self._problems.found)
-        named[parameter.name] = readers[parameter.kind](op, parameter, node)
-        return len(self._problems.found) == before
 
-    def _wanted(self, op: OpDef, parameter: Parameter, node: ast.expr, what: str, hint: str = "") -> None:
-        self._error(node, f"{op.name}: {parameter.name} must be {what}", hint)
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Records ops of a composite of the library, all at the place of its call."""
 
-    def _dims(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
-        dims = {item: _integer(item) for item in _items(node)}
-        for item, dim in dims.items():
-            if dim is None:
-                self._wanted(op, parameter, item, "a list of integers", f"for example {parameter.name}=[0, 1]")
-        return tuple(dims.values())
+    builder: FusionBuilder
+    place: SourceLocation
 
-    def _shape(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
-        if not isinstance(node, ast.List | ast.Tuple):
-            self._wanted(op, parameter, node, "a list of extents", f"for example {parameter.name}=[M, N, 1]")
-            return None
-        extents = [self._extent(op, parameter, item) for item in node.elts]
-        return tuple(extent for extent in extents if extent is not None)
+    def constant(self, literal: Literal) -> Value:
+        return self.builder.constant(literal, location=self.place)
 
-    def _extent(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Formula | None:
-        if isinstance(node, ast.Name):
-            if node.id not in self._symbols:
-                hint = nearest(node.id, self._symbols) or "an extent is a symbol of an input's shape, or an integer"
-                self._error(node, f"unknown extent '{node.id}'", hint)
-            return node.id
-        if isinstance(node, ast.BinOp):
-            return self._extent_arithmetic(op, parameter, node)
-        literal = _integer(node)
-        if literal is None:
-            self._wanted(op, parameter, node, "made of symbols and integers")
-        elif literal > MAX_EXTENT:
-            self._error(node, f"the extent is {literal}, more than {MAX_EXTENT}")
-        elif literal < 0 and (op.name, literal) != ("expand", -1):
-            hint = "only expand takes -1, for a dim that stays as it is" if literal == -1 else ""
-            self._error(node, f"the extent is {literal}, less than 0", hint)
-        else:
-            return literal
-        return None
-
-    def _extent_arithmetic(self, op: OpDef, parameter: Parameter, node: ast.BinOp) -> Formula | None:
-        """Sums, differences, products and quotients (rounded down) of extents."""
-        left, right = self._extent(op, parameter, node.left), self._extent(op, parameter, node.right)
-        if left is None or right is None:
-            return None
-        result = combined(node.op, left, right)
-        if result is None:
-            self._error(node, ACCEPTED)
-        elif isinstance(result, int) and result < 0:
-            self._error(node, f"the extent is {result}, less than 0")
-        elif (largest := max(map(abs, constants(result)), default=0)) > MAX_EXTENT:
-            self._error(node, f"the extent has a factor or a term of {largest}, more than {MAX_EXTENT}")
-        elif depth(result) > MAX_EXTENT_DEPTH:
-            self._error(node, f"the extent is nested more than {MAX_EXTENT_DEPTH} deep")
-        else:
-            return result
-        return None
-
-    def _mask(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
-        items = node.elts if isinstance(node, ast.List | ast.Tuple) else []
-        flags = [_literal(item) for item in items]
-        if not items or not all(isinstance(flag, bool) for flag in flags):
-            self._wanted(op, parameter, node, "a list of True and False")
-        return tuple(bool(flag) for flag in flags)
-
-    def _dtype(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
-        if not isinstance(node, ast.Name):
-            self._wanted(op, parameter, node, "a dtype", "for example float, without quotes")
-            return None
-        dtype = dtype_named(node.id)
-        if dtype is None:
-            self._error(node, f"unknown dtype '{node.id}'", dtype_hint(node.id))
-        return dtype
-
-    def _flag(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
-        literal = _literal(node)
-        if not isinstance(literal, bool):
-            self._wanted(op, parameter, node, "True or False", _title_of(node))
-            return None
-        return literal
-
-    def _integer(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
-        literal = _integer(node)
-        if literal is None or not _INT64_MIN <= literal <= _INT64_MAX:
-            self._wanted(op, parameter, node, "an integer")
-        return literal
+    def call(self, op: str, operands: Sequence[Value], named: Mapping[str, Attribute]) -> tuple[Value, ...]:
+        return self.builder.call(op, operands, named, location=self.place)
 
 
 def nesting(expression: ast.expr, composites: Mapping[str, KnownComposite | None] | None = None) -> int:
@@ -500,46 +469,10 @@ def called_composite(node: ast.AST, composites: Mapping[str, KnownComposite | No
     return composites.get(node.func.id) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
 
 
-def _is_number(node: ast.expr) -> bool:
-    """Whether ``node`` is a constant, perhaps with a minus sign."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        node = node.operand
-        return isinstance(node, ast.Constant) and type(node.value) in (int, float)
-    return isinstance(node, ast.Constant)
-
-
-def _title_of(node: ast.expr) -> str:
-    """A hint for ``true`` and ``false``, as YAML writes them."""
-    if not isinstance(node, ast.Name) or node.id not in ("true", "false"):
-        return ""
-    return f"did you mean '{node.id.title()}'?"
-
-
 def _is_named(node: ast.expr) -> bool:
     """Whether the constant ``node`` was written as a name, perhaps with a minus sign."""
     constant = node.operand if isinstance(node, ast.UnaryOp) else node
     return isinstance(constant, ast.Constant) and constant.kind in NAMED_NUMBERS
-
-
-def _literal(node: ast.expr) -> object:
-    """The constant that ``node`` is, its sign included; an object of no number type when it is none."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.UnaryOp) and _is_number(node):
-        assert isinstance(node.operand, ast.Constant)
-        return -node.operand.value  # type: ignore[operator]
-    return node
-
-
-def _integer(node: ast.expr) -> int | None:
-    """The integer that ``node`` is; None when it is something else."""
-    literal = _literal(node)
-    return literal if isinstance(literal, int) and not isinstance(literal, bool) else None
-
-
-def _items(node: ast.expr) -> list[ast.expr]:
-    """The items of a list; a single expression is a list of one."""
-    return list(node.elts) if isinstance(node, ast.List | ast.Tuple) else [node]
 
 
 def _is_none(argument: ast.expr) -> bool:

@@ -19,7 +19,7 @@ from functools import partial
 from graphlib import CycleError, TopologicalSorter
 
 from fusebuild.errors import SourceLocation
-from fusebuild.ir.values import Composite, Value
+from fusebuild.ir.values import Value
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.op_def import Parameter
 from fusebuild.recipe.body import BodyReader, BodyText, Scope, read_statements
@@ -98,7 +98,8 @@ class _Names:
 
 
 class Composites:
-    """The composites of one recipe, recorded into ``builder``.
+    """The composites of one recipe, and of what it includes, recorded into ``builder``. ``sources`` has the text of
+    each of these files by its path.
 
     ``scope`` is that of the recipe's body: its symbols and lambdas are seen in composites too, and it learns what can
     be called. ``outside`` says what the other names of the recipe are, which composites do not see; ``taken`` are all
@@ -107,7 +108,7 @@ class Composites:
 
     def __init__(
         self,
-        source: Source,
+        sources: Mapping[str, Source],
         sections: Sequence[CompositeSection],
         builder: FusionBuilder,
         scope: Scope,
@@ -118,13 +119,13 @@ class Composites:
     ) -> None:
         self._builder, self._scope, self._problems = builder, scope, problems
         self._outside, self._names = outside, _Names(taken)
-        self._open: list[tuple[int, str]] = []  # the calls that are being recorded: index and prefix of names
+        self._open: list[str] = []  # what inner names start with, for each call that is being recorded
         scope.composites |= {section.name: None for section in sections}
         scope.owners.update({section.name: "a composite" for section in sections})
         self._owners = dict.fromkeys(scope.symbols, "an extent") | dict.fromkeys(scope.lambdas, "a lambda")
         self._owners |= dict.fromkeys(scope.composites, "a composite")
         self._unrecorded = dict(scope.composites)
-        read = {section.name: _parse(source, section, scope, problems) for section in sections}
+        read = {section.name: _parse(sources[section.place.path], section, scope, problems) for section in sections}
         parsed = {name: each for name, each in read.items() if each is not None}
         self.all_parsed = len(parsed) == len(read)
         ordered = _callees_first(parsed)
@@ -186,14 +187,11 @@ class Composites:
         that of the first result; of several results, those without a name are thrown away."""
         section, builder = parsed.section, self._builder
         results = [result.text for result in section.results]
-        parent, outer = self._open[-1] if self._open else (None, "")
+        outer = self._open[-1] if self._open else ""
         prefix = next((name for name in names if name), "") or self._names.new(outer, section.name)
         shown = {result: name for result, name in zip(results, names, strict=True) if name}
-        index, start = len(builder.composites), len(builder.exprs)
-        inputs = tuple(operand.fid for operand in operands)
-        composite = Composite(name=section.name, location=place, inputs=inputs, outputs=(), parent=parent)
-        builder.composites.append(composite)
-        self._open.append((index, prefix))
+        builder.open_composite(section.name, operands, place)
+        self._open.append(prefix)
         scope = self._inner_scope(section, dict(zip((own.text for own in section.inputs), operands, strict=True)))
         inside = Problems()
         reader = BodyReader(
@@ -202,15 +200,14 @@ class Composites:
         reader.read(parsed.statements)
         self._open.pop()
         for problem in inside.found:
-            message = f"{problem.message}, in the call of {section.name} on line {place.line}"
+            elsewhere = "" if place.path == section.place.path else f" of {place.path}"
+            message = f"{problem.message}, in the call of {section.name} on line {place.line}{elsewhere}"
             problems.add(problem.location, message, problem.hint)
         values = [value for result in results if (value := scope.values.get(result)) is not None]
         if len(values) < len(results):
+            builder.close_composite()
             return None
-        computed = {fid for expr in builder.exprs[start:] for fid in expr.outputs}
-        kept = [value.fid for value, name in zip(values, names, strict=True) if name or len(results) == 1]
-        outputs = tuple(dict.fromkeys(fid for fid in kept if fid in computed))
-        builder.composites[index] = replace(composite, outputs=outputs)
+        builder.close_composite(value for value, name in zip(values, names, strict=True) if name or len(results) == 1)
         return tuple(values)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from fusebuild.artifact.file import PLAN, RECIPE, Artifact
+from fusebuild.artifact.file import INCLUDED, PLAN, RECIPE, Artifact
 from fusebuild.artifact.plan import Plan, PlanOutput, PlanValue, as_formula
-from fusebuild.errors import ArtifactError, RecipeError
+from fusebuild.errors import ArtifactError, RecipeError, one_line
 from fusebuild.ir.formula import Formula, show
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Output, Value
+from fusebuild.recipe.include import among
 from fusebuild.recipe.recipe import Recipe, decode_recipe
 
 
@@ -19,9 +20,11 @@ def recipe_in(artifact: Artifact) -> Recipe:
     fusion than the plan."""
     path = str(artifact.path)
     try:
-        recipe = decode_recipe(artifact.member(RECIPE), f"{path}/{RECIPE}")
+        recipe = decode_recipe(artifact.member(RECIPE), f"{path}/{RECIPE}", among(artifact.included))
     except RecipeError as error:
         raise ArtifactError(path, f"it is no recipe\n{error}", RECIPE) from error
+    for unused in artifact.included.keys() - recipe.included.keys():
+        raise ArtifactError(path, f"the recipe does not include '{one_line(unused)}'", INCLUDED)
     for difference in differences(artifact.plan, recipe.fusion):
         raise ArtifactError(path, difference, RECIPE)
     return recipe

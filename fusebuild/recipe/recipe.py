@@ -10,11 +10,13 @@ that outputs ask for.
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
 import stat
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from fusebuild.errors import RecipeError, SourceLocation, UsageError, nearest, one_line
 from fusebuild.ir.formula import Formula, evaluate
@@ -24,12 +26,14 @@ from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.type_rules import TypeRuleError
 from fusebuild.recipe.bench import BenchSpec, read_reference
 from fusebuild.recipe.body import BodyReader, BodyText, Scope, assigned_names, read_statements
-from fusebuild.recipe.composites import Composites, called
+from fusebuild.recipe.composites import Composites, CompositeSection, called
 from fusebuild.recipe.expect import Expectation, read_expectation
-from fusebuild.recipe.files import MAX_BYTES
-from fusebuild.recipe.lambdas import record_lambda
+from fusebuild.recipe.files import MAX_BYTES, ReadIncluded, in_folder
+from fusebuild.recipe.lambdas import LambdaSection, record_lambda
 from fusebuild.recipe.sections import InputSection, OutputSection, Sections, read_sections
-from fusebuild.recipe.text import Problems, Source, parse_yaml, read_source, text_lines
+from fusebuild.recipe.text import Problems, Source, read_source, text_lines
+
+Named = TypeVar("Named", bound="LambdaSection | CompositeSection")
 
 MAX_ELEMENTS = 2**60 - 1
 """The most elements a tensor of a case may have: its bytes must fit a signed 64-bit integer."""
@@ -42,7 +46,8 @@ class Recipe:
     ``bench`` is not part of the fusion: no plan and no digest depends on it. Neither is ``ranges``, which gives, for
     the fid of an integer input, from which numbers it is drawn when the recipe is verified or measured: the first, and
     the one after the last. ``expected`` is the most that the plan may have and move, and changes nothing of it either.
-    ``allow_spills`` says that kernels which spill registers stay as they were chosen; else they are planned again.
+    ``included`` has the texts of the libraries that it includes, by the path that it gives. ``allow_spills`` says that
+    kernels which spill registers stay as they were chosen; else they are planned again.
     """
 
     path: str
@@ -52,6 +57,14 @@ class Recipe:
     ranges: Mapping[int, tuple[Formula, Formula]] = field(default_factory=dict)
     expected: Expectation = field(default_factory=Expectation)
     allow_spills: bool = False
+    included: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of the recipe and of what it includes."""
+        texts = [self.text, *(text for each in self.included.items() for text in each)]
+        digests = [hashlib.sha256(text.encode()).digest() for text in texts]
+        return digests[0].hex() if len(digests) == 1 else hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def load_recipe(path: Path, *, root: Path | None = None) -> Recipe:
@@ -73,11 +86,11 @@ def load_recipe(path: Path, *, root: Path | None = None) -> Recipe:
         raise UsageError(f"cannot read {one_line(shown)}: {error.strerror}") from None
     except ValueError as error:  # a NUL in the path
         raise UsageError(f"cannot read {shown.as_posix()!r}: {error}") from None
-    return decode_recipe(data, shown.as_posix())
+    return decode_recipe(data, shown.as_posix(), in_folder(path.parent))
 
 
-def decode_recipe(data: bytes, path_name: str) -> Recipe:
-    """The recipe in the bytes of a file; ``path_name`` is what messages call it.
+def decode_recipe(data: bytes, path_name: str, read: ReadIncluded | None = None) -> Recipe:
+    """The recipe in the bytes of a file; ``path_name`` is what messages call it, ``read`` gives what it includes.
 
     Raises :class:`~fusebuild.errors.RecipeError`, and nothing else, for bytes that are no recipe.
     """
@@ -91,15 +104,15 @@ def decode_recipe(data: bytes, path_name: str) -> Recipe:
         place = SourceLocation(path=path_name, line=len(before), column=len(before[-1]) + 1)
         message = f"the recipe is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
         raise RecipeError.at(place, message) from None
-    return parse_recipe(text, path_name)
+    return parse_recipe(text, path_name, read)
 
 
-def parse_recipe(text: str, path_name: str) -> Recipe:
-    """The recipe in ``text``; ``path_name`` is what messages call it. Raises :class:`~fusebuild.errors.RecipeError`."""
+def parse_recipe(text: str, path_name: str, read: ReadIncluded | None = None) -> Recipe:
+    """The recipe in ``text``; ``path_name`` is what messages call it, ``read`` gives what it includes. Raises
+    :class:`~fusebuild.errors.RecipeError`."""
     source = read_source(text, path_name)
     problems = Problems()
-    root = parse_yaml(source, problems)
-    sections = read_sections(root, problems)
+    sections = read_sections(source, problems, read)
     recorder = _Recorder(source, sections, problems)
     recorder.record_inputs()
     if not sections.knows_values:
@@ -117,6 +130,7 @@ def parse_recipe(text: str, path_name: str) -> Recipe:
         ranges=recorder.ranges,
         expected=expected,
         allow_spills=sections.allow_spills,
+        included={each.path: each.source.text for each in sections.includes},
     )
 
 
@@ -125,6 +139,7 @@ class _Recorder:
 
     def __init__(self, source: Source, sections: Sections, problems: Problems) -> None:
         self._source, self._sections, self._problems = source, sections, problems
+        self._sources = {each.path: each for each in (source, *(included.source for included in sections.includes))}
         self._builder = FusionBuilder(sections.name, doc=sections.doc)
         self._scope = Scope(symbols=sections.symbols)
         self._scope.owners.update(dict.fromkeys(sections.symbols, "an extent"))
@@ -173,13 +188,15 @@ class _Recorder:
         if read:
             self._record_body(*read)
         self._record_outputs()
+        if not self._problems.found:
+            self._check_includes()
         return self._bench_spec()
 
     def _record_lambdas(self) -> None:
         """The lambdas, each a Fusion of its own."""
         for section in self._sections.lambdas:
             self._scope.owners[section.name] = "a lambda"
-            found = record_lambda(self._source, section, self._problems)
+            found = record_lambda(self._sources[section.place.path], section, self._problems)
             self._scope.lambdas[section.name] = found
             if found is not None:
                 self._builder.lambdas[section.name] = found.body
@@ -200,13 +217,13 @@ class _Recorder:
         outside = dict.fromkeys(assigned, "a value of the recipe's body")
         outside |= {tensor.name: "an input of the recipe" for tensor in self._sections.inputs}
         outside |= {scalar.name: "a scalar of the recipe" for scalar in self._sections.scalars}
-        composites = Composites(self._source, sections, self._builder, self._scope, self._problems,
+        composites = Composites(self._sources, sections, self._builder, self._scope, self._problems,
                                 outside=outside, taken={*outside, *self._scope.owners})  # fmt: skip
         self._sees_all &= composites.all_parsed
         if not self._sees_all:
             return
         used = composites.called | {node.func.id for node in called(statements) if isinstance(node.func, ast.Name)}
-        for section in sections:
+        for section in self._own(sections):
             if section.name not in used:
                 self._problems.add(section.place, f"composite '{section.name}' is never used", "remove it")
 
@@ -227,7 +244,7 @@ class _Recorder:
         outputs = {output.name for output in self._sections.outputs}
         reader.report_unused(outputs, "outputs")
         read = self._scope.used | self._scope.suggested | outputs
-        lambdas = [section for section in self._sections.lambdas if self._scope.lambdas[section.name] is not None]
+        lambdas = [each for each in self._own(self._sections.lambdas) if self._scope.lambdas[each.name] is not None]
         for what, sections in (
             ("input", self._sections.inputs),
             ("scalar", self._sections.scalars),
@@ -236,6 +253,19 @@ class _Recorder:
             for section in sections:
                 if section.name not in read:
                     self._problems.add(section.place, f"{what} '{section.name}' is never used", "remove it")
+
+    def _own(self, sections: Sequence[Named]) -> list[Named]:
+        """Those of ``sections`` that the recipe itself has: of what is included, not all has to be used."""
+        return [section for section in sections if section.place.path == self._source.path]
+
+    def _check_includes(self) -> None:
+        """Complaints about libraries of which nothing was recorded."""
+        used = {expr.combine for expr in self._builder.exprs} | {each.name for each in self._builder.composites}
+        named: list[LambdaSection | CompositeSection] = [*self._sections.lambdas, *self._sections.composites]
+        for included in self._sections.includes:
+            own = [each.name for each in named if each.place.path == included.source.path]
+            if used.isdisjoint(own):
+                self._problems.add(included.place, f"nothing of '{included.path}' is used", "remove it")
 
     def _record_outputs(self) -> None:
         """Casts on store, and outputs with the inputs that they overwrite."""
@@ -287,6 +317,10 @@ class _Recorder:
 
     def finish(self) -> Fusion:
         """The verified Fusion, once the tensors of every case are known to be of a possible size."""
+        combined = {expr.combine for expr in self._builder.exprs}
+        for section in self._sections.lambdas:
+            if section.place.path != self._source.path and section.name not in combined:
+                self._builder.lambdas.pop(section.name, None)  # included, and none of the fusion's
         fusion = self._builder.finish(
             facts=[fact for fact, _ in self._sections.facts], cases=[case.sizes for case in self._sections.cases]
         )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fusebuild.ir.dtype import SCALAR_DTYPES, DType
+from fusebuild.ops.library import LIBRARY
 from fusebuild.ops.table import OPS
 from fusebuild.recipe.expect import MAX_SEGMENTS
 from fusebuild.recipe.fields import MAX_EXTENT
@@ -34,6 +35,11 @@ def _sections() -> Mapping[str, Schema]:
     return {
         "fusion": {**_ref("name"), "description": "the fusion's name, and the artifact's"},
         "doc": {"type": ["string", "number", "boolean"], "description": "what it computes, for people"},
+        "include": {
+            "type": "array",
+            "items": {"type": "string", "pattern": r"^[A-Za-z0-9_][A-Za-z0-9_./+-]*\.yaml$"},
+            "description": "libraries of composites and lambdas, by their paths from the recipe's folder",
+        },
         "extents": _mapping(_ref("facts"), "what is known of symbols"),
         "inputs": _mapping({"anyOf": [_ref("tensor"), _ref("input")]}, "tensors that the caller gives, in order"),
         "scalars": _mapping(
@@ -43,7 +49,7 @@ def _sections() -> Mapping[str, Schema]:
         "composites": _mapping(_ref("composite"), "sub-bodies that are written once and called like ops"),
         "body": {
             "type": "string",
-            "description": f"statements in Python's syntax, name = op(...); ops: {', '.join(sorted(OPS))}",
+            "description": f"statements in Python's syntax, name = op(...); ops: {', '.join(sorted({*OPS, *LIBRARY}))}",
         },
         "outputs": _mapping(
             {"anyOf": [{"type": "null"}, _ref("dtype"), _ref("output")]},

@@ -1,7 +1,8 @@
 """The sections of a recipe, read from YAML and checked one by one; the body stays text.
 
 ```
-fusion (a name)   doc   extents {symbol: facts}   inputs {name: type or {type, contiguity, stride_order, cpu, range}}
+fusion (a name)   doc   include [path of a library]   extents {symbol: facts}
+inputs {name: type or {type, contiguity, stride_order, cpu, range}}
 scalars {name: dtype or {dtype, value}}
 lambdas {name: {left, right, body, results, ordered}}   composites {name: {inputs, body, results}}
 body (a literal block)   outputs {name: dtype or {dtype, alias}}   cases [{symbol: size}]
@@ -25,13 +26,16 @@ from fusebuild.ops.table import OPS
 from fusebuild.recipe.composites import CompositeSection, read_composite
 from fusebuild.recipe.expect import ExpectSection, read_expect
 from fusebuild.recipe.fields import MAX_EXTENT, Fields, TensorSpelling
+from fusebuild.recipe.files import ReadIncluded
+from fusebuild.recipe.include import Included, read_include, read_included
 from fusebuild.recipe.lambdas import LambdaSection, read_lambda
-from fusebuild.recipe.text import Mapping, Node, Problems, Scalar
+from fusebuild.recipe.text import Mapping, Node, Problems, Scalar, Source, parse_yaml
 
 SECTIONS = (
-    "fusion", "doc", "extents", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases", "bench",
-    "expect", "allow_spills",
+    "fusion", "doc", "include", "extents", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases",
+    "bench", "expect", "allow_spills",
 )  # fmt: skip
+LIBRARY_SECTIONS = ("doc", "lambdas", "composites")
 Section = TypeVar("Section")
 _NAMED_BY_BODIES = ("inputs", "scalars", "lambdas", "composites")
 
@@ -106,6 +110,7 @@ class Sections:
     bench_cases: list[Case] = field(default_factory=list)
     expect: ExpectSection = field(default_factory=ExpectSection)
     allow_spills: bool = False
+    includes: list[Included] = field(default_factory=list)
     knows_values: bool = True
     """Whether all that a body may name was read: else what it says of names would be wrong."""
     knows_outputs: bool = False
@@ -116,9 +121,13 @@ class Sections:
         return tuple(dict.fromkeys(dim for tensor in self.inputs for dim in tensor.type.shape if isinstance(dim, str)))
 
 
-def read_sections(root: Node, problems: Problems) -> Sections:
-    """The sections under ``root``; everything wrong is added to ``problems``."""
-    return _SectionReader(problems).read(root)
+def read_sections(source: Source, problems: Problems, read: ReadIncluded | None = None) -> Sections:
+    """The sections of ``source``, and of what it includes, which ``read`` gives; everything wrong is added to
+    ``problems``. Raises :class:`RecipeError` for a text that is no YAML."""
+    root = parse_yaml(source, problems)
+    reader = _SectionReader(problems)
+    reader.include(source, root, read)
+    return reader.read(root)
 
 
 class _SectionReader:
@@ -128,7 +137,42 @@ class _SectionReader:
         self._sections = Sections()
         self._knows_symbols = True
 
+    def include(self, source: Source, root: Node, read: ReadIncluded | None) -> None:
+        """The lambdas and composites of what ``root``, the recipe in ``source``, includes."""
+        entries = {key.text: value for key, value in root.entries} if isinstance(root, Mapping) else {}
+        if "include" not in entries:
+            return
+        before = len(self._problems.found)
+        for path in read_include(self._fields, entries["include"]):
+            included = read_included(source, path, read, self._problems)
+            if included is not None:
+                self._sections.includes.append(included)
+                self._read_library(included)
+        self._sections.knows_values &= len(self._problems.found) == before
+
+    def _read_library(self, included: Included) -> None:
+        root = parse_yaml(included.source, self._problems)
+        keys = {key.text: key for key, _ in root.entries} if isinstance(root, Mapping) else {}
+        for key, message, hint in (
+            ("fusion", f"'{included.path}' is a recipe, not a library", "a library has composites and lambdas alone"),
+            ("include", "a library includes nothing", "include the file in the recipe"),
+        ):
+            if key in keys:
+                self._problems.add(keys[key].location, message, hint)
+                return
+        entries = self._fields.entries(root, "a mapping of composites and lambdas", LIBRARY_SECTIONS)
+        if isinstance(root, Mapping) and not {"composites", "lambdas"} & entries.keys():
+            self._problems.add(root.location, f"'{included.path}' has neither composites nor lambdas")
+        if "lambdas" in entries:
+            self._read_lambdas(entries["lambdas"])
+        if "composites" in entries:
+            self._read_composites(entries["composites"])
+
     def read(self, root: Node) -> Sections:
+        if is_library(root):
+            hint = "a recipe that names it under include can call what it has"
+            self._problems.add(root.location, "this is a library of composites, not a recipe", hint)
+            return self._sections
         entries = self._fields.entries(root, "a mapping of sections", SECTIONS)
         if not isinstance(root, Mapping):
             return self._sections
@@ -150,7 +194,7 @@ class _SectionReader:
             "expect": self._read_expect,
             "allow_spills": self._read_allow_spills,
         }
-        for section, reader in readers.items():
+        for section, reader in readers.items():  # what is included was read before
             if section in entries:
                 self._read_section(section, reader, entries[section])
         self._check_ranges()
@@ -334,10 +378,10 @@ class _SectionReader:
         return fact
 
     def _read_lambdas(self, node: Node) -> None:
-        self._sections.lambdas = self._named(node, "lambdas", partial(read_lambda, self._fields))
+        self._sections.lambdas += self._named(node, "lambdas", partial(read_lambda, self._fields))
 
     def _read_composites(self, node: Node) -> None:
-        self._sections.composites = self._named(node, "composites", self._read_composite)
+        self._sections.composites += self._named(node, "composites", self._read_composite)
 
     def _read_composite(self, name: str, place: SourceLocation, node: Node) -> CompositeSection | None:
         if name in OPS:
@@ -436,6 +480,9 @@ class _SectionReader:
         """One name means one thing: an input, a scalar, a symbol, a lambda or a composite. The inputs of a composite
         are its own affair, unless they hide what its body may name too."""
         owners, sections = dict.fromkeys(self._sections.symbols, "a dim"), self._sections
+        paths = {each.source.path for each in sections.includes}
+        shared: list[LambdaSection | CompositeSection] = [*sections.lambdas, *sections.composites]
+        included = {each.name: each.place for each in reversed(shared) if each.place.path in paths}
         for owner, named in (
             ("an input", sections.inputs),
             ("a scalar", sections.scalars),
@@ -445,12 +492,20 @@ class _SectionReader:
             for each in named:
                 if each.name in owners:
                     message = f"'{each.name}' is already {owners[each.name]}"
-                    self._problems.add(each.place, message, "one name means one thing")
+                    first = included.get(each.name)
+                    hint = f"{first} has it first" if first else "one name means one thing"
+                    self._problems.add(each.place, message, hint)
                 owners[each.name] = owner
         for section in self._sections.composites:
             for given in section.inputs:
                 if (owner := owners.get(given.text, "an input")) not in ("an input", "a scalar"):
                     self._problems.add(given.location, f"'{given.text}' is already {owner}", "one name means one thing")
+
+
+def is_library(root: Node) -> bool:
+    """Whether ``root`` is a file of composites or lambdas alone, and no recipe."""
+    keys = {key.text for key, _ in root.entries} if isinstance(root, Mapping) else set()
+    return bool(keys & {"composites", "lambdas"}) and keys <= {*LIBRARY_SECTIONS}
 
 
 def broken_fact(fact: ExtentFact | None, size: int) -> str:

@@ -1,5 +1,5 @@
-"""The reference of ops, from their entries in :data:`fusebuild.ops.table.OPS`: what ``fusebuild ops`` prints. The page
-``docs/guide/ops.md`` shows the same.
+"""The reference of ops and of the library's composites, from their entries in :data:`fusebuild.ops.table.OPS` and
+:data:`fusebuild.ops.library.LIBRARY`: what ``fusebuild ops`` prints. The page ``docs/guide/ops.md`` shows the same.
 
 Each example is recorded once for every dtype, as a recipe would be; which dtypes an op takes and what it gives for them
 is read from that, so that nothing here can differ from the type rules.
@@ -8,15 +8,18 @@ is read from that, so that nothing here can differ from the type rules.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from fusebuild.errors import RecipeError, UsageError, nearest
+from fusebuild.errors import RecipeError, UsageError
 from fusebuild.ir.dtype import DType
+from fusebuild.ops.library import LIBRARY, LibraryComposite
 from fusebuild.ops.table import OPS, Kind, OpDef
+from fusebuild.ops.vocabulary import meant
 from fusebuild.recipe.calls import operator_of, signature
 from fusebuild.recipe.recipe import parse_recipe
 
@@ -35,6 +38,14 @@ KINDS = {
 }
 """What each kind is called in the reference, in its order."""
 
+SECTIONS = {
+    "activations": "The library: activations",
+    "normalizations": "The library: normalizations and statistics",
+    "losses": "The library: losses",
+    "shapes": "The library: shapes and arithmetic",
+}
+"""The same for the composites of the library, which come after the ops."""
+
 
 class OpExample(msgspec.Struct, frozen=True, kw_only=True):
     """A call that can be recorded"""
@@ -45,12 +56,13 @@ class OpExample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpReference(msgspec.Struct, frozen=True, kw_only=True):
-    """``fusebuild ops --json``: one op"""
+    """``fusebuild ops --json``: one op, or one composite of the library"""
 
     name: str
     signature: Annotated[str, Meta(description="parameters with their defaults, as a recipe's body names them")]
     operator: Annotated[str, Meta(description="how a body may also write it; empty where there is no operator")]
-    kind: str
+    kind: Annotated[str, Meta(description="the kind of op, or the section of the library")]
+    doc: Annotated[str, Meta(description="what a composite of the library gives; empty for an op")]
     dtypes: Annotated[
         dict[str, list[str]],
         Meta(description="for each dtype that the tensors T of the example may have, the dtypes of the results"),
@@ -60,27 +72,30 @@ class OpReference(msgspec.Struct, frozen=True, kw_only=True):
 
 def op_reference(name: str) -> OpReference:
     """The reference of the op ``name``. Raises :class:`UsageError` for a name that no op has."""
-    if name not in OPS:
-        hint = nearest(name, OPS)
+    if name not in OPS and name not in LIBRARY:
+        hint = meant(name)
         raise UsageError(f"unknown op '{name}'{'; ' + hint if hint else ''}")
-    op = OPS[name]
+    op = OPS[name] if name in OPS else LIBRARY[name]
     examples = {dtype: example for dtype in DType if (example := _example(op, dtype))}
     return OpReference(
         name=name,
         signature=signature(op),
         operator=operator_of(name),
-        kind=op.kind.value,
+        kind=op.kind.value if isinstance(op, OpDef) else op.section,
+        doc="" if isinstance(op, OpDef) else op.doc,
         dtypes={dtype.value: [each.partition("[")[0] for each in found.results] for dtype, found in examples.items()},
         example=next((examples[dtype] for dtype in _PREFERRED if dtype in examples), None),
     )
 
 
 def op_references() -> list[OpReference]:
-    """The reference of every op, by kind, in the order of the table."""
-    return [op_reference(op.name) for kind in KINDS for op in OPS.values() if op.kind is kind]
+    """The reference of every op, by kind, and of every composite of the library, by section; in their orders."""
+    ops = [op.name for kind in KINDS for op in OPS.values() if op.kind is kind]
+    composites = [each.name for section in SECTIONS for each in LIBRARY.values() if each.section == section]
+    return [op_reference(name) for name in (*ops, *composites)]
 
 
-def example_recipe(op: OpDef, dtype: DType) -> str:
+def example_recipe(op: OpDef | LibraryComposite, dtype: DType) -> str:
     """The recipe of the example of ``op``, with ``dtype`` for its ``T``."""
     inputs, call = _parts(op, dtype)
     names = [f"y{position}" for position in range(op.results or 1)]
@@ -101,14 +116,14 @@ def example_recipe(op: OpDef, dtype: DType) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _parts(op: OpDef, dtype: DType) -> tuple[dict[str, str], str]:
+def _parts(op: OpDef | LibraryComposite, dtype: DType) -> tuple[dict[str, str], str]:
     """The tensors of the example with their types, and its call."""
     text = op.example or f"{op.name}({', '.join(f'{each.name}: T[M, N]' for each in op.parameters)})"
     inputs = {name: re.sub(r"^T\b", dtype.value, type_) for name, type_ in _ANNOTATED.findall(text)}
     return inputs, _ANNOTATED.sub(r"\1", text)
 
 
-def _example(op: OpDef, dtype: DType) -> OpExample | None:
+def _example(op: OpDef | LibraryComposite, dtype: DType) -> OpExample | None:
     """The example of ``op``, recorded; None where the op takes no tensors of ``dtype``."""
     inputs, call = _parts(op, dtype)
     try:
@@ -121,11 +136,14 @@ def _example(op: OpDef, dtype: DType) -> OpExample | None:
 def op_lines(reference: OpReference) -> list[str]:
     """``reference`` for people."""
     also = f"    or {reference.operator}" if reference.operator else ""
-    lines = [f"{reference.signature}{also}", f"  kind     {reference.kind}", f"  dtypes   {_dtypes(reference)}"]
+    lines = [f"{reference.signature}{also}", f"  kind     {reference.kind}"]
+    lines += [f"  gives    {line}" if not place else f"           {line}"
+              for place, line in enumerate(textwrap.wrap(reference.doc, 100))]  # fmt: skip
+    lines += [f"  dtypes   {_dtypes(reference)}"]
     if (example := reference.example) is not None:
         tensors = ", ".join(f"{name}: {type_}" for name, type_ in example.inputs.items())
         lines.append(f"  example  {example.call}    with {tensors}")
-        lines.append(f"  gives    {', '.join(example.results)}")
+        lines.append(f"  {'types' if reference.doc else 'gives'}    {', '.join(example.results)}")
     return lines
 
 

@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from fusebuild.cli.main import cli
 from fusebuild.cli.schema import reporting, schema_of
 from fusebuild.errors import RecipeError
+from fusebuild.recipe.include import among
 from fusebuild.recipe.recipe import Recipe, parse_recipe
 from fusebuild.recipe.sections import SECTIONS
 from support.faults import Done, fusebuild
@@ -27,6 +28,7 @@ GOOD = [*RECIPES, *FUSIONS]
 EVERYTHING = {
     "fusion": "f",
     "doc": "All sections.",
+    "include": ["common/more.yaml"],
     "extents": {"N": {"multiple_of": 4, "min": 4, "max": 64, "values": [8]}},
     "inputs": {
         "x": "float[M, N]",
@@ -43,7 +45,7 @@ EVERYTHING = {
     },
     "composites": {"twice": {"inputs": ["v"], "body": "r = v * 2.0\n", "results": ["r"]}},
     "body": "m = reduce(x, init=0.0, combine=total, dims=[1], keepdim=True)\ny = twice(x) + w * eps - m * s * two\n"
-            "j = i + 1\n",
+            "j = more(i)\n",
     "outputs": {"y": "float", "j": None},
     "cases": [{"M": 4, "N": 8}],
     "bench": {"reference": "x", "cases": [{"M": 4, "N": 8}]},
@@ -51,6 +53,8 @@ EVERYTHING = {
     "allow_spills": True,
 }  # fmt: skip
 """A recipe with every section and key."""
+
+INCLUDED = {"common/more.yaml": "composites:\n  more: {inputs: [v], body: 'r = v + 1', results: [r]}\n"}
 
 
 def validator() -> Draft202012Validator:
@@ -69,7 +73,7 @@ BlockDumper.add_representer(str, _text)
 
 
 def parsed(recipe: dict[str, Any]) -> Recipe:
-    return parse_recipe(yaml.dump(recipe, Dumper=BlockDumper, sort_keys=False), "f.yaml")
+    return parse_recipe(yaml.dump(recipe, Dumper=BlockDumper, sort_keys=False), "f.yaml", among(INCLUDED))
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
@@ -103,6 +107,10 @@ class TestRecipes:
             ("fusion", "1st"),
             ("fusion", "a" * 65),
             ("doc", ["a"]),
+            ("include", "common/more.yaml"),
+            ("include", ["../more.yaml"]),
+            ("include", ["/more.yaml"]),
+            ("include", ["common/more.yml"]),
             ("extents.N", 8),
             ("extents.N.multiple_of", 0),
             ("extents.N.values", [-1]),

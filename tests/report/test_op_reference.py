@@ -12,10 +12,19 @@ import pytest
 
 from fusebuild.errors import UsageError
 from fusebuild.ir.dtype import DType
+from fusebuild.ops.library import LIBRARY
 from fusebuild.ops.table import OPS, Kind, Rule, _unary
 from fusebuild.pipeline import plan_recipe
 from fusebuild.recipe.recipe import parse_recipe
-from fusebuild.report.op_reference import KINDS, OpReference, example_recipe, op_lines, op_reference, op_references
+from fusebuild.report.op_reference import (
+    KINDS,
+    SECTIONS,
+    OpReference,
+    example_recipe,
+    op_lines,
+    op_reference,
+    op_references,
+)
 from fusebuild.target.table import TARGETS
 from support.faults import fusebuild
 from support.golden import Golden
@@ -25,12 +34,14 @@ PAGE = DOCS / "guide" / "ops.md"
 INTRODUCTION = """\
 # Ops
 
-<!-- Generated from fusebuild/ops/table.py by: pytest tests/report/test_op_reference.py --update-golden -->
+<!-- Generated from fusebuild/ops by: pytest tests/report/test_op_reference.py --update-golden -->
 
 Every op that a body may call, as `fusebuild ops` prints it; `fusebuild ops NAME` prints one, `--json` is for programs.
 The signature has the names and defaults of the parameters. *dtypes* says what an op gives for tensors of each dtype,
 and which it refuses. Each example is recorded for every dtype when this page is made, and planned when the tests run.
 The operands of pointwise ops are broadcast against each other as in torch.
+
+Ops come first, and then the composites of the [library](composites.md#the-library), which are called like ops.
 """
 
 
@@ -42,27 +53,28 @@ def references() -> tuple[OpReference, ...]:
 
 def test_the_page_is_what_the_table_gives(golden: Golden) -> None:
     lines = [INTRODUCTION]
-    for kind, title in KINDS.items():
+    for kind, title in ({kind.value: title for kind, title in KINDS.items()} | SECTIONS).items():
         lines.append(f"## {title}\n")
         for each in references():
-            if each.kind == kind.value:
+            if each.kind == kind:
                 lines += [f"### {each.name}", "", "```text", *op_lines(each), "```", ""]
     golden(PAGE, "\n".join(lines) + "\n")
 
 
 def test_every_kind_has_a_title() -> None:
     assert {*KINDS} == {*Kind}
+    assert {*SECTIONS} == {each.section for each in LIBRARY.values()}
 
 
 def test_complex_numbers_alone_are_without_an_example() -> None:
     assert [each.name for each in references() if each.example is None] == ["imag"]
 
 
-@pytest.mark.parametrize("name", [name for name in OPS if name != "imag"])
+@pytest.mark.parametrize("name", [name for name in (*OPS, *LIBRARY) if name != "imag"])
 def test_every_example_plans(name: str) -> None:
     found = op_reference(name)
     for dtype in found.dtypes:
-        recipe = parse_recipe(example_recipe(OPS[name], DType(dtype)), name)
+        recipe = parse_recipe(example_recipe(OPS.get(name) or LIBRARY[name], DType(dtype)), name)
         assert plan_recipe(recipe, [TARGETS["sm_90"]]).plan.targets
 
 
@@ -74,7 +86,7 @@ def test_the_verb_prints_the_reference_of_the_ops_that_are_named() -> None:
 
 def test_the_verb_prints_every_op() -> None:
     printed = json.loads(fusebuild("ops", "--json").out)
-    assert {each["name"] for each in printed} == {*OPS}
+    assert {each["name"] for each in printed} == {*OPS, *LIBRARY}
 
 
 def test_the_page_holds_what_the_verb_prints() -> None:

@@ -149,7 +149,9 @@ def test_commands_print_what_a_page_shows(
     differences = []
     for block in blocks(text):
         if block.note.startswith("file: "):
-            (tmp_path / block.note.removeprefix("file: ")).write_text(as_measured_here(block.body), encoding="utf-8")
+            file = tmp_path / block.note.removeprefix("file: ")
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(as_measured_here(block.body), encoding="utf-8")
         elif is_run(block):
             printed = transcript(block, tmp_path, cache, programs)
             if without_what_varies(printed) != without_what_varies(block.body):
