@@ -161,10 +161,7 @@ OP_CALLS = (
         "size(arg, dim)",
         "shape(arg)",
     ),
-    _partly(
-        "uniform(minval, maxval, shape, *, rng_seed=None, rng_offset=None, dtype=None)",
-        "`rng_seed` is needed: there is no generator, see [random numbers](random.md)",
-    ),
+    _partly("uniform(minval, maxval, shape, *, rng_seed=None, rng_offset=None, dtype=None)", _RUN_TIME),
     _no("normal(mean, std, shape, *, rng_seed=None, rng_offset=None, dtype=None)", "there are no normal numbers yet"),
     _no("cummin(arg, dim)", "definitions scan by sums and products: a recipe's `scan` takes a lambda"),
     _no("cummax(arg, dim)", "definitions scan by sums and products: a recipe's `scan` takes a lambda"),

@@ -21,6 +21,8 @@ from fusebuild.ops.type_rules import TypeRuleError
 _OTHER_NAMES = {"keep_dim": "keepdim", "dim": "dims", "axis": "dims", "axes": "dims", "output_shape": "shape",
                 "dims": "permutation", "new_shape": "shape", "widths": "pad_widths"}  # fmt: skip
 
+_SEEDS = ("rng_seed", "rng_offset")
+"""The last operands of random ops. Where a caller gives none, each call of the definition draws a seed."""
 _DTYPE_SECOND = ("sum", "prod", "max", "min")
 """Reductions over all dims, which nvFuser also calls with a dtype as the second argument."""
 
@@ -80,12 +82,16 @@ class Ops:
                 for parameter in op.parameters
                 if parameter.kind not in OPERANDS and not is_absent(bound.get(parameter.name))
             }
+            is_drawn = op.is_random and is_absent(bound.get("rng_seed"))
+            if is_drawn and not is_absent(bound.get("rng_offset")):
+                raise TypeRuleError(f"{op.name}: rng_offset is given without rng_seed", "give both or neither")
             operands = [
                 self._recorder.operand(op.name, each)
                 for parameter in op.parameters
-                if parameter.kind in OPERANDS
+                if parameter.kind in OPERANDS and not (is_drawn and parameter.name in _SEEDS)
                 for each in _operands(op, parameter, bound.get(parameter.name, parameter.default))
             ]
+            operands += self._recorder.drawn_seed() if is_drawn else []
             values = self._recorder.call(op.name, operands, named)
             shapes = [parameter.name for parameter in op.parameters if parameter.kind in ("shape", "extent")]
             if len(shapes) == 1:
@@ -120,7 +126,7 @@ def _bind(op: OpDef, spelling: Spelling, args: Sequence[object], keywords: Mappi
         bound[name] = argument
         given.add(name)
     for parameter in op.parameters:
-        if parameter.default is not REQUIRED:
+        if parameter.default is not REQUIRED or parameter.name == "rng_seed":
             continue
         is_empty = parameter.kind in ("dtype", "value") and is_absent(bound.get(parameter.name))
         if parameter.name not in bound or is_empty:

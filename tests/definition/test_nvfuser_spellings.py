@@ -111,3 +111,45 @@ def test_what_is_refused_says_what_and_why(name: str) -> None:
     with pytest.raises(RecipeError) as caught:
         record(fd, x)
     assert words in str(caught.value)
+
+
+def unseeded() -> FusionDefinition:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.uniform(-1.0, 2.0, [6, 50]))
+        x = fd.define_tensor([-1, -1], True)
+        fd.add_output(fd.ops.mul(x, fd.ops.rand_like(x)))
+    return fd
+
+
+def test_random_numbers_without_a_seed_are_those_of_torchs_generator(own_cache: Path) -> None:
+    fd, x = unseeded(), torch.ones(6, 50)
+    assert len(fd.inputs()) == 1
+    torch.manual_seed(5)
+    first, other = fd.execute([x]), fd.execute([x])
+    torch.manual_seed(5)
+    again = fd.execute([x])
+    assert all(map(torch.equal, first, again))
+    assert not any(map(torch.equal, first, other))
+    assert not torch.equal((first[0] + 1) / 3, first[1])
+    assert first[0].min() >= -1
+    assert first[0].max() <= 2
+    with pytest.raises(TypeError, match="expected 1 input, got 2"):
+        fd.execute([x, x])
+
+
+def test_seeds_that_no_author_gave_are_not_printed_and_are_scalars_of_the_recipe() -> None:
+    fd, namespace = unseeded(), {"FusionDefinition": FusionDefinition, "DataType": DataType}
+    assert "rng_" not in str(fd)
+    exec(str(fd), namespace)
+    with FusionDefinition() as again:
+        namespace["nvfuser_fusion_id0"](again)  # type: ignore[operator]
+    assert str(again) == str(fd)
+    scalars = [value for value in parse_recipe(fd.to_yaml(), "r.yaml").fusion.values.values()
+               if not value.is_tensor and value.literal is None]  # fmt: skip
+    assert len(scalars) == 2
+
+
+def test_an_offset_goes_with_a_seed() -> None:
+    fd = FusionDefinition()
+    with pytest.raises(RecipeError, match="uniform: rng_offset is given without rng_seed"):
+        fd.ops.uniform(0.0, 1.0, [3], rng_offset=1)
