@@ -170,7 +170,7 @@ class FusionDefinition:
 
     def inputs(self) -> list[int]:
         """The fids of the inputs, in the order of arguments."""
-        return list(self.fusion.inputs)
+        return [fid for fid in self.fusion.inputs if fid not in self._recorder.drawn]
 
     def outputs(self) -> list[int]:
         """The fids of the outputs, those that overwrite inputs too."""
@@ -184,7 +184,7 @@ class FusionDefinition:
         """A Python function that records this definition."""
         is_waiting = not self._recorder.builder.values and type(self).definition is not FusionDefinition.definition
         fusion = self._fusion or (self._finish() if is_waiting else self._recorder.snapshot())
-        return str(PythonText(fusion, self._recorder.written))
+        return str(PythonText(fusion, self._recorder.written, self._recorder.drawn))
 
     def to_yaml(self) -> str:
         """A recipe that computes the same: its inputs are the tensors here in order, then the scalars.
@@ -246,18 +246,20 @@ class FusionDefinition:
         """Run on ``inputs``, torch tensors and numbers in the order of :meth:`inputs`; returns the outputs, but for
         those that overwrite inputs.
 
+        Each call draws a seed from torch's generator for every random op that was recorded without one.
         The first call compiles for the device of the tensors, the CPU included, into
         ``$FUSEBUILD_CACHE_DIR/definitions`` (``~/.cache/fusebuild/definitions``); equal definitions share that.
         Raises ``TypeError`` and ``ValueError`` for inputs that do not fit, and what compiling raises.
         """
         fusion = self.fusion
         self._check_list(inputs)
-        if len(inputs) != len(fusion.inputs):
-            raise TypeError(f"{fusion.name}: expected {counted(len(fusion.inputs), 'input')}, got {len(inputs)}")
+        if len(inputs) != len(self.inputs()):
+            raise TypeError(f"{fusion.name}: expected {counted(len(self.inputs()), 'input')}, got {len(inputs)}")
+        device, inputs = self._device_of(inputs), self._with_seeds(inputs)
         is_tensor = [fusion.value(fid).is_tensor for fid in fusion.inputs]
         tensors = [given for given, tensor in zip(inputs, is_tensor, strict=True) if tensor]
         scalars = [given for given, tensor in zip(inputs, is_tensor, strict=True) if not tensor]
-        results = self._plan_for(self._device_of(inputs))(*tensors, *scalars)
+        results = self._plan_for(device)(*tensors, *scalars)
         made = results if isinstance(results, tuple) else (results,)
         return [result for result, output in zip(made, fusion.outputs, strict=True) if output.alias is None]
 
@@ -267,11 +269,17 @@ class FusionDefinition:
 
     def _device_of(self, inputs: Sequence[Any]) -> Any:
         """The device of the first tensor that is not read as a scalar; None without one."""
-        values = [self.fusion.value(fid) for fid in self.fusion.inputs]
+        values = [self.fusion.value(fid) for fid in self.inputs()]
         for value, given in zip(values, inputs, strict=False):
             if value.is_tensor and not value.tensor.cpu and hasattr(given, "device"):
                 return given.device
         return None
+
+    def _with_seeds(self, inputs: Sequence[Any]) -> list[Any]:
+        """``inputs`` and, in their places, seeds for the random ops that were given none: from torch's generator of the
+        CPU, whatever the device is, so that ``torch.manual_seed`` repeats them and no GPU is waited for."""
+        given = iter(inputs)
+        return [_drawn_seed() if fid in self._recorder.drawn else next(given) for fid in self.fusion.inputs]
 
     def _plan_for(self, device: Any) -> LoadedPlan:
         """What runs on ``device``, compiled on first use."""
@@ -280,6 +288,12 @@ class FusionDefinition:
 
             self._plans[device] = definitions.loaded(self.fusion, target_for(device))
         return self._plans[device]
+
+
+def _drawn_seed() -> int:
+    import torch
+
+    return int(torch.randint(2**63 - 1, ()).item())
 
 
 def _dtype_of(dtype: object, default: DType) -> DType:

@@ -2,6 +2,7 @@
 composites of :data:`fusebuild.ops.library.LIBRARY`, called as torch's functions are.
 
 Parameters go by the names of ``OPS`` or by nvFuser's own (``arg``, ``arg1``, ``keep_dim``, ``axes``, ``output_shape``).
+Arguments that nvFuser's ops have and those of ``OPS`` have not are in :mod:`fusebuild.definition.spellings`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from fusebuild.definition.recorder import DefinitionRecorder, caller
+from fusebuild.definition.spellings import AS_IN_OPS, SPELLINGS, Spelling, is_absent
 from fusebuild.definition.values import DataType, Scalar, Tensor, Vector
 from fusebuild.errors import Diagnostic, RecipeError, counted, nearest
 from fusebuild.ir.values import Attribute, Value
@@ -21,15 +23,11 @@ from fusebuild.ops.vocabulary import meant
 
 _OTHER_NAMES = {"keep_dim": "keepdim", "dim": "dims", "axis": "dims", "axes": "dims", "output_shape": "shape",
                 "dims": "permutation", "new_shape": "shape", "widths": "pad_widths"}  # fmt: skip
-_STATISTICS_ORDER = ("x", "dims", "correction", "keepdim")
-_ORDER = {
-    "var": _STATISTICS_ORDER,
-    "var_mean": _STATISTICS_ORDER,
-    "uniform": ("minval", "maxval", "shape", "dtype", "rng_seed", "rng_offset"),
-}
-"""Where nvFuser's positional arguments come in another order than in ``OPS``."""
-_NULL_ONLY = ("max", "min")
-"""Ops that have a dtype in nvFuser's signature and none here: they keep their operand's."""
+
+_SEEDS = ("rng_seed", "rng_offset")
+"""The last operands of random ops. Where a caller gives none, each call of the definition draws a seed."""
+_DTYPE_SECOND = ("sum", "prod", "max", "min")
+"""Reductions over all dims, which nvFuser also calls with a dtype as the second argument."""
 
 
 class UnknownOpError(RecipeError, AttributeError):
@@ -48,15 +46,18 @@ class Ops:
         if name not in self._names():
             message = f"unknown op '{name}'"
             raise UnknownOpError([Diagnostic(location=caller(), message=message, hint=meant(name, self.__dir__()))])
-        return partial(self._call, OPS[name]) if name in OPS else partial(self._compose, LIBRARY[name])
+        if name in LIBRARY:
+            return partial(self._compose, LIBRARY[name])
+        spelling = SPELLINGS.get(name, AS_IN_OPS)
+        return partial(self._call, OPS[spelling.op or name], spelling)
 
     def __dir__(self) -> list[str]:
-        return sorted({*self._names(), "shape"})
+        return sorted({*self._names(), "select", "shape"})
 
     @staticmethod
     def _names() -> set[str]:
         """Every composite, and every op but those that combine with a lambda: only recipes can write one."""
-        return {*LIBRARY, *(op.name for op in OPS.values() if not op.is_generalized)}
+        return {*LIBRARY, *SPELLINGS, *(op.name for op in OPS.values() if not op.is_generalized)}
 
     def size(self, arg: Tensor, dim: int) -> Scalar:
         """The size of ``dim`` of ``arg``."""
@@ -66,21 +67,36 @@ class Ops:
         """The sizes of all dims of ``arg``."""
         return arg.shape()
 
-    def _call(self, op: OpDef, *args: object, **keywords: object) -> Any:
+    def select(self, arg: Tensor, index: Scalar | int, dim: int) -> Tensor:
+        """The elements of ``arg`` that are number ``index`` along ``dim``, which the result does not have. Recorded as
+        ``full``, ``index_select`` and ``squeeze``, each with a fid."""
+        with self._recorder.recording():
+            place = self.full([1], index, DataType.Int)
+            result: Tensor = self.squeeze(self.index_select(arg, place, dim), [dim])
+            return result
+
+    def _call(self, op: OpDef, spelling: Spelling, *args: object, **keywords: object) -> Any:
         """Record ``op``; a tuple of handles when it has several results. Raises :class:`RecipeError`."""
         with self._recorder.recording():
-            bound = _bind(op, args, keywords)
+            bound = _bind(op, spelling, args, keywords)
+            for name, meaning in spelling.more.items():
+                if not is_absent(given := bound.pop(name, None)):
+                    meaning(self, bound, given)
             named = {
                 parameter.name: self._attribute(op, parameter, bound[parameter.name])
                 for parameter in op.parameters
-                if parameter.kind not in OPERANDS and not _is_absent(bound.get(parameter.name))
+                if parameter.kind not in OPERANDS and not is_absent(bound.get(parameter.name))
             }
+            is_drawn = op.is_random and is_absent(bound.get("rng_seed"))
+            if is_drawn and not is_absent(bound.get("rng_offset")):
+                raise TypeRuleError(f"{op.name}: rng_offset is given without rng_seed", "give both or neither")
             operands = [
                 self._recorder.operand(op.name, each)
                 for parameter in op.parameters
-                if parameter.kind in OPERANDS
+                if parameter.kind in OPERANDS and not (is_drawn and parameter.name in _SEEDS)
                 for each in _operands(op, parameter, bound.get(parameter.name, parameter.default))
             ]
+            operands += self._recorder.drawn_seed() if is_drawn else []
             values = self._recorder.call(op.name, operands, named)
             shapes = [parameter.name for parameter in op.parameters if parameter.kind in ("shape", "extent")]
             if len(shapes) == 1:
@@ -92,8 +108,8 @@ class Ops:
         """Record a composite of the library, as :meth:`_call` records an op."""
         recorder = self._recorder
         with recorder.recording() as place:
-            bound = _bind(known, args, keywords)
-            given = [each for each in known.parameters if not _is_absent(bound.get(each.name))]
+            bound = _bind(known, AS_IN_OPS, args, keywords)
+            given = [each for each in known.parameters if not is_absent(bound.get(each.name))]
             named = {each.name: self._attribute(known, each, bound[each.name])
                      for each in given if each.kind not in OPERANDS}  # fmt: skip
             operands = {
@@ -119,27 +135,30 @@ class Ops:
         return _READERS[parameter.kind](f"{op.name}: {parameter.name}", argument)
 
 
-def _bind(op: OpDef | LibraryComposite, args: Sequence[object], keywords: Mapping[str, object]) -> dict[str, object]:
-    """Arguments by the parameter names of ``op``."""
-    order = list(_ORDER.get(op.name, [parameter.name for parameter in op.parameters]))
-    order += ["dtype"] if op.name in _NULL_ONLY else []
+def _bind(
+    op: OpDef | LibraryComposite, spelling: Spelling, args: Sequence[object], keywords: Mapping[str, object]
+) -> dict[str, object]:
+    """Arguments by the parameter names of ``op``, and those that only ``spelling`` has."""
+    order = [*(spelling.order or [parameter.name for parameter in op.parameters]), *spelling.more]
+    if op.name in _DTYPE_SECOND and len(args) == 2 and isinstance(args[1], DataType):
+        args, keywords = args[:1], {"dtype": args[1], **keywords}
     if len(args) > len(order):
         raise TypeRuleError(f"{op.name} takes {counted(len(order), 'argument')}, not {len(args)}", _signature(op))
-    bound = dict(zip(order, args, strict=False))
+    bound = {**spelling.defaults, **dict(zip(order, args, strict=False))}
+    given = {*order[: len(args)]}
     for keyword, argument in keywords.items():
-        name = _own_name(op, keyword, order)
+        name = spelling.names.get(keyword) or _own_name(op, keyword, order)
         if name not in order:
             raise TypeRuleError(f"{op.name} has no argument '{keyword}'", nearest(keyword, order) or _signature(op))
-        if name in bound:
+        if name in given:
             raise TypeRuleError(f"{op.name}: the argument '{name}' is given twice", _signature(op))
         bound[name] = argument
-    if op.name in _NULL_ONLY and not _is_absent(bound.pop("dtype", None)):
-        raise TypeRuleError(f"{op.name} keeps the dtype of its operand", "cast the operand or the result")
+        given.add(name)
     for parameter in op.parameters:
-        is_missing = parameter.name not in bound or (
-            parameter.kind in ("dtype", "value") and _is_absent(bound[parameter.name])
-        )
-        if parameter.default is REQUIRED and is_missing:
+        if parameter.default is not REQUIRED or parameter.name == "rng_seed":
+            continue
+        is_empty = parameter.kind in ("dtype", "value") and is_absent(bound.get(parameter.name))
+        if parameter.name not in bound or is_empty:
             raise TypeRuleError(f"{op.name} needs the argument '{parameter.name}'", _signature(op))
     return bound
 
@@ -167,16 +186,12 @@ def _own_name(op: OpDef | LibraryComposite, keyword: str, order: Sequence[str]) 
 def _operands(op: OpDef | LibraryComposite, parameter: Parameter, given: object) -> Sequence[object]:
     """The operands that ``given`` stands for: a list of them for some parameters, none where one is left out."""
     if parameter.kind == "value":
-        if not _is_absent(given):
+        if not is_absent(given):
             return [given]
         return [] if parameter.default is None else [parameter.default]
     if not isinstance(given, Sequence) or not given:
         raise TypeRuleError(f"{op.name}: {parameter.name} must be a list of tensors")
     return given
-
-
-def _is_absent(argument: object) -> bool:
-    return argument is None or argument is DataType.Null
 
 
 def _dims(what: str, argument: object) -> Attribute:

@@ -74,12 +74,14 @@ def shape_problem(op: str, extent: int) -> str:
 class DefinitionRecorder:
     """Records into a :class:`FusionBuilder`; a :class:`TypeRuleError` becomes a :class:`RecipeError` at the call.
 
-    ``written`` has, by result, what the author wrote where a Fusion keeps only extents (see ``PythonText``).
+    ``written`` has, by result, what the author wrote where a Fusion keeps only extents (see ``PythonText``). ``drawn``
+    has the fids of the seeds and offsets that no author gave: callers do not pass these seeds, each call draws them.
     """
 
     def __init__(self, name: str) -> None:
         self.builder = FusionBuilder(name)
         self.written: dict[int, str] = {}
+        self.drawn: set[int] = set()
         self.is_open = True
         self._extents: dict[int, tuple[Formula, ...]] = {}
         self._became: dict[str, Formula] = {}  # what each symbol that is no more has become
@@ -138,6 +140,12 @@ class DefinitionRecorder:
         """A scalar given at run time."""
         _require_scalar_dtype(dtype)
         return self.builder.scalar(dtype, location=caller())
+
+    def drawn_seed(self) -> list[Value]:
+        """The seed and the offset of a random op that was given neither, each with a fid."""
+        values = [self.argument(DType.INT64), self.constant(0, None)]
+        self.drawn |= {value.fid for value in values}
+        return values
 
     def operate(self, op: str, *operands: object) -> Any:
         """What an operator records."""

@@ -6,7 +6,7 @@ Both name values by their fids: ``T3``, ``S4``, ``V5`` in Python as nvFuser prin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
 
@@ -32,10 +32,11 @@ class PythonText:
 
     ``written`` has, by result, the argument that an author wrote where a Fusion keeps only extents: ``V5`` for the
     shape of an expand, ``T0, dim=1`` for a size, ``T0`` for a vector made by ``shape``. Without it extents are named.
+    ``drawn`` has the seeds and offsets that no author wrote, which are not written here either.
     """
 
-    def __init__(self, fusion: Fusion, written: Mapping[int, str]) -> None:
-        self._fusion, self._written = fusion, written
+    def __init__(self, fusion: Fusion, written: Mapping[int, str], drawn: Collection[int] = ()) -> None:
+        self._fusion, self._written, self._drawn = fusion, written, drawn
 
     def __str__(self) -> str:
         lines = [f"def {self._fusion.name}(fd : FusionDefinition) -> None :"]
@@ -62,6 +63,8 @@ class PythonText:
     def _definitions(self) -> Iterator[str]:
         for fid, value in sorted(self._fusion.values.items()):
             expr = self._fusion.expr_of(fid)
+            if fid in self._drawn:
+                continue
             if fid in self._fusion.inputs or value.is_constant or isinstance(value.type, VectorType):
                 yield f"{self._name(fid)} = {self._leaf(value)}"
             elif expr is not None and expr.outputs[0] == fid:
@@ -95,7 +98,10 @@ class PythonText:
     def _call(self, expr: Expr) -> str:
         if expr.op == "size":
             return f"fd.ops.size({self._sized(expr)})"
-        return f"fd.ops.{expr.op}({_arguments(expr, self._name, partial(self._attribute, expr))})"
+        return f"fd.ops.{expr.op}({_arguments(expr, self._operand, partial(self._attribute, expr))})"
+
+    def _operand(self, fid: int) -> str:
+        return "" if fid in self._drawn else self._name(fid)
 
     def _sized(self, expr: Expr) -> str:
         """The tensor and dim of a size: as written, or a tensor above ``expr`` and the dim that has its extent."""
@@ -131,13 +137,13 @@ class PythonText:
 
 
 def _arguments(expr: Expr, operand: Callable[[int], str], attribute: Callable[[Parameter, Attribute], str]) -> str:
-    """The arguments of a call that records ``expr``; those for which ``attribute`` has no text are left out."""
+    """The arguments of a call that records ``expr``; those that have no text are left out."""
     operands, named = iter(expr.inputs), dict(expr.attributes)
     parts: list[str] = []
     for parameter in OPS[expr.op].parameters:
         if parameter.kind == "value":
-            if (fid := next(operands, None)) is not None:
-                parts.append(f"{parameter.name}={operand(fid)}" if any("=" in part for part in parts) else operand(fid))
+            if (fid := next(operands, None)) is not None and (text := operand(fid)):
+                parts.append(f"{parameter.name}={text}" if any("=" in part for part in parts) else text)
         elif parameter.kind == "values":
             count = len(expr.outputs) if OPS[expr.op].is_generalized else None
             parts.append(f"{parameter.name}=[{', '.join(map(operand, islice(operands, count)))}]")

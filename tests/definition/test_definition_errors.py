@@ -11,6 +11,7 @@ import pytest
 from fusebuild.definition import DataType, FusionDefinition
 from fusebuild.definition.ops import _bind
 from fusebuild.definition.recorder import shape_problem
+from fusebuild.definition.spellings import AS_IN_OPS
 from fusebuild.errors import RecipeError, UsageError
 from fusebuild.ops.table import OPS
 from fusebuild.ops.type_rules import TypeRuleError
@@ -59,7 +60,7 @@ def test_mistakes_in_calls() -> None:
     assert mistake(lambda fd: fd.ops.cast(1, "float")) == ("cast: dtype must be a DataType, not 'float'",)
     assert mistake(lambda fd: fd.define_tensor([3]) & 1) == ("bitwise_and takes integers or bool, not float",)
     assert mistake(lambda fd: fd.ops.max(fd.define_tensor([3]), dtype=DataType.Half)) == (
-        "max keeps the dtype of its operand", "cast the operand or the result",
+        "an extreme of Half is computed in Float", "leave dtype out and cast the result",
     )  # fmt: skip
 
 
@@ -145,5 +146,5 @@ def test_a_name_that_no_recipe_can_have_is_refused(name: str) -> None:
 
 def test_one_argument_is_not_plural() -> None:
     with pytest.raises(TypeRuleError) as caught:
-        _bind(OPS["sqrt"], (1, 2), {})
+        _bind(OPS["sqrt"], AS_IN_OPS, (1, 2), {})
     assert caught.value.message == "sqrt takes 1 argument, not 2"

@@ -1,0 +1,135 @@
+"""Where nvFuser's ops are called otherwise than those of :data:`fusebuild.ops.table.OPS`.
+
+Positional arguments may come in another order, an op may go by another name, and an op may have arguments that say
+nothing here, or that say what two ops say: those are recorded one after the other, each with a fid of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fusebuild.definition.values import DataType, Tensor
+from fusebuild.ir.formula import show
+from fusebuild.ops.type_rules import TypeRuleError, normalize_dims
+
+if TYPE_CHECKING:
+    from fusebuild.definition.ops import Ops
+
+Bound = dict[str, Any]
+"""The arguments of a call by the names of the op's parameters."""
+Meaning = Callable[["Ops", Bound, Any], None]
+"""What an argument that only nvFuser has does to the others; given the argument."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spelling:
+    """How nvFuser calls an op.
+
+    ``op`` is its name in ``OPS`` where that is another; ``order`` the positional parameters where they come otherwise;
+    ``names`` what other keywords mean; ``defaults`` what parameters are that only nvFuser lets callers leave out;
+    ``more`` the arguments that ``OPS`` has not, after the others in order.
+    """
+
+    op: str = ""
+    order: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    more: Mapping[str, Meaning] = field(default_factory=dict)
+
+
+AS_IN_OPS = Spelling()
+"""The spelling of every op that is called as ``OPS`` has it."""
+
+
+def is_absent(argument: object) -> bool:
+    """Whether an argument leaves the choice to the op."""
+    return argument is None or argument is DataType.Null
+
+
+def _flag(what: str, given: object) -> bool:
+    """``given`` as a bool; scripts that nvFuser prints say 0 and 1."""
+    if not isinstance(given, bool | int) or given not in (0, 1):
+        raise TypeRuleError(f"{what} must be True or False, not {given!r}")
+    return bool(given)
+
+
+def _in_dtype(ops: Ops, bound: Bound, given: Any) -> None:
+    """The operand is cast before it is reduced; extremes of narrow dtypes are computed, and given, in float."""
+    if not isinstance(given, DataType):
+        raise TypeRuleError(f"the dtype of a reduction must be a DataType, not {given!r}")
+    if given.value.is_reduced_precision:
+        raise TypeRuleError(f"an extreme of {given.name} is computed in Float", "leave dtype out and cast the result")
+    if isinstance(bound["x"], Tensor) and bound["x"].dtype is not given:
+        bound["x"] = ops.cast(bound["x"], given)
+
+
+def _normalized(ops: Ops, bound: Bound, given: Any) -> None:
+    """The bounds of a slice are brought into the tensor whether or not they lie there already."""
+    _flag("slice: manual_normalization", given)
+
+
+def _padded(ops: Ops, bound: Bound, given: Any) -> None:
+    if _flag("cat: manual_padding", given):
+        raise TypeRuleError(
+            "cat: manual_padding=True is not supported, since padded tensors do not say what they had before",
+            hint="leave manual_padding out and give cat the tensors before they are padded",
+        )
+
+
+def _narrowed(ops: Ops, bound: Bound, given: Any) -> None:
+    """Dims that were expanded are sliced to one element, then dropped."""
+    x, dims = bound["x"], bound["dims"]
+    if not _flag("squeeze: squeeze_expanded", given) or not isinstance(x, Tensor) or not isinstance(dims, Sequence):
+        return
+    type_ = x._recorder.own(x).tensor
+    wide = [dim for dim in normalize_dims("squeeze", dims, type_.rank) if type_.shape[dim] != 1]
+    for dim in wide:
+        if type_.contiguity[dim] is not None:
+            raise TypeRuleError(
+                f"squeeze: dim {dim} has size {show(type_.shape[dim])} and is not expanded",
+                hint="squeeze drops dims of size 1, and with squeeze_expanded=True dims made by expand from size 1",
+            )
+    if wide:
+        ends = [1 if dim in wide else extent if isinstance(extent, int) else x.size(dim)
+                for dim, extent in enumerate(type_.shape)]  # fmt: skip
+        bound["x"] = ops.slice(x, [0] * type_.rank, ends)
+
+
+def _says_nothing(ops: Ops, bound: Bound, given: Any) -> None:
+    """An argument about gradients, which a forward pass does not compute."""
+
+
+def _refuse_max_norm(ops: Ops, bound: Bound, given: Any) -> None:
+    raise TypeRuleError(
+        "embedding_fwd: max_norm is not supported, since it would write to weight",
+        hint="scale the rows of weight before, and leave max_norm out",
+    )
+
+
+_STATISTICS = Spelling(order=("x", "dims", "correction", "keepdim"))
+
+SPELLINGS: dict[str, Spelling] = {
+    "var": _STATISTICS,
+    "var_mean": _STATISTICS,
+    "max": Spelling(more={"dtype": _in_dtype}),
+    "min": Spelling(more={"dtype": _in_dtype}),
+    "squeeze": Spelling(more={"squeeze_expanded": _narrowed}),
+    "slice": Spelling(more={"manual_normalization": _normalized}),
+    "cat": Spelling(defaults={"dim": 0}, more={"manual_padding": _padded}),
+    "uniform": Spelling(order=("minval", "maxval", "shape", "dtype", "rng_seed", "rng_offset")),
+    "embedding_fwd": Spelling(
+        op="embedding",
+        order=("ids", "table"),
+        names={"input": "ids", "weight": "table"},
+        more={
+            "padding_idx": _says_nothing,
+            "max_norm": _refuse_max_norm,
+            "norm_type": _says_nothing,
+            "scale_grad_by_freq": _says_nothing,
+            "sparse": _says_nothing,
+        },
+    ),
+}
+"""By nvFuser's name."""
