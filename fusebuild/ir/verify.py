@@ -50,7 +50,9 @@ def _definition_problem(fusion: Fusion) -> str:
 
 
 def _symbol_problem(fusion: Fusion) -> str:
-    bound = {binding.extent for binding in fusion.extents if isinstance(binding.extent, str)}
+    if unknown := [symbol for symbol in fusion.solved.unknown if symbol not in fusion.given]:
+        return f"symbol {unknown[0]} cannot be told from the shapes of inputs"
+    bound = {*fusion.symbols}
     for value in fusion.values.values():
         if not isinstance(value.type, TensorType):
             continue

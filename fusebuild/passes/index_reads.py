@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from fusebuild.errors import SourceLocation
+from fusebuild.ir.algebra import Algebra
 from fusebuild.ir.formula import Formula, total
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Attribute, Expr, Value
@@ -138,6 +139,7 @@ class _Reshape:
 
     old: tuple[Formula, ...]
     new: tuple[Formula, ...]
+    algebra: Algebra
 
     op = "reshape"
 
@@ -150,7 +152,7 @@ class _Reshape:
     def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> _Reshape | None:
         """None where the operand broadcasts along some dims of a run that is reshaped as one, and not along others."""
         new: list[Formula] = []
-        for old_run, new_run in reshape_groups(self.old, self.new) or ():
+        for old_run, new_run in reshape_groups(self.old, self.new, self.algebra) or ():
             own = [shape[dim] for dim in old_run]
             if own == [self.old[dim] for dim in old_run]:
                 new += [self.new[dim] for dim in new_run]
@@ -158,7 +160,7 @@ class _Reshape:
                 new += [1 for _ in new_run]
             else:
                 return None
-        return _Reshape(old=tuple(shape), new=tuple(new))
+        return replace(self, old=tuple(shape), new=tuple(new))
 
 
 _Move = _Slice | _Pad | _Reshape
@@ -172,7 +174,8 @@ def _move_of(rewriter: Rewriter, expr: Expr) -> _Move | None:
     if expr.op in ("pad", "place"):
         return _Pad(dims=tuple(pad_widths(tensor.rank, named)))
     if expr.op == "reshape":
-        return _Reshape(old=tensor.shape, new=rewriter.value(expr.outputs[0]).tensor.shape)
+        new = rewriter.value(expr.outputs[0]).tensor.shape
+        return _Reshape(old=tensor.shape, new=new, algebra=rewriter.builder.algebra)
     steps = named["strides"] or (1,) * tensor.rank
     return _Slice(dims=tuple(zip(named["start_indices"], named["end_indices"], steps, strict=True)))
 
@@ -194,7 +197,8 @@ class _Movers:
         """``value``, or a copy of it; ``new_shape`` is what it is reshaped to."""
         strides = [stride for stride in value.tensor.strides if stride is not None]
         is_known = len(strides) == value.tensor.rank
-        if is_known and (new_shape is None or reshaped_strides(strides, value.tensor.shape, new_shape) is not None):
+        shape, algebra = value.tensor.shape, self.rewriter.builder.algebra
+        if is_known and (new_shape is None or reshaped_strides(strides, shape, new_shape, algebra) is not None):
             return value
         if value.fid not in self.copies:
             name = f"{value.name}_contiguous"
@@ -296,7 +300,7 @@ class _Mover:
         return self.rewriter.emit(self.move.op, [value], name=name, location=location, **self.move.attributes())
 
     def _result_shape(self, value: Value) -> tuple[Formula, ...]:
-        (result,) = OPS[self.move.op].infer([value.type], self.move.attributes())
+        (result,) = self.rewriter.builder.infer(OPS[self.move.op], [value.type], self.move.attributes())
         return result.shape  # type: ignore[union-attr]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from fusebuild.errors import SourceLocation, counted, nearest
-from fusebuild.ir.formula import Formula, constants, depth, difference, product, total
+from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import Literal
 from fusebuild.ir.values import Attribute, Value
@@ -20,12 +20,11 @@ from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.lambdas import state_dtypes
 from fusebuild.ops.table import OPS, REQUIRED, OpDef, Parameter
 from fusebuild.ops.type_rules import TypeRuleError
-from fusebuild.recipe.fields import MAX_EXTENT, dtype_hint, dtype_named
+from fusebuild.recipe.extents import MAX_EXTENT, combined
+from fusebuild.recipe.fields import dtype_hint, dtype_named
 from fusebuild.recipe.text import Problems
 
 MAX_NESTING = 100
-MAX_EXTENT_DEPTH = 16
-"""How deep the arithmetic of an extent may be: plans hold formulas of extents, and bound how deep those are."""
 MAX_OPS = 100_000
 """The most ops that a fusion may have because of calls of composites: a short text can say many."""
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
@@ -439,26 +438,10 @@ class Calls:
         left, right = self._extent(op, parameter, node.left), self._extent(op, parameter, node.right)
         if left is None or right is None:
             return None
-        result: Formula | None = None
-        if isinstance(node.op, ast.Add):
-            result = total([left, right])
-        elif isinstance(node.op, ast.Sub):
-            result = difference(left, right)
-        elif isinstance(node.op, ast.Mult):
-            result = product([left, right])
-        elif isinstance(node.op, ast.FloorDiv) and isinstance(right, int) and right > 0:
-            result = left // right if isinstance(left, int) else ("floor_div", left, right)
-        if result is None:
-            self._error(node, "extents are made with +, -, * and // by a number above 0")
-        elif isinstance(result, int) and result < 0:
-            self._error(node, f"the extent is {result}, less than 0")
-        elif (largest := max(map(abs, constants(result)), default=0)) > MAX_EXTENT:
-            self._error(node, f"the extent has a factor or a term of {largest}, more than {MAX_EXTENT}")
-        elif depth(result) > MAX_EXTENT_DEPTH:
-            self._error(node, f"the extent is nested more than {MAX_EXTENT_DEPTH} deep")
-        else:
-            return result
-        return None
+        result, problem = combined(node.op, left, right)
+        if problem:
+            self._error(node, problem)
+        return result
 
     def _mask(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
         items = node.elts if isinstance(node, ast.List | ast.Tuple) else []

@@ -11,7 +11,7 @@ from typing import Any
 
 from fusebuild.ir.dtype import SCALAR_DTYPES, DType
 from fusebuild.ops.table import OPS
-from fusebuild.recipe.fields import MAX_EXTENT
+from fusebuild.recipe.extents import MAX_EXTENT
 from fusebuild.recipe.names import MAX_NAME_LENGTH
 
 Schema = dict[str, Any]
@@ -34,6 +34,11 @@ def _sections() -> Mapping[str, Schema]:
         "fusion": {**_ref("name"), "description": "the fusion's name, and the artifact's"},
         "doc": {"type": ["string", "number", "boolean"], "description": "what it computes, for people"},
         "extents": _mapping(_ref("facts"), "what is known of symbols"),
+        "relations": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "comparisons of sizes that hold in every call, such as S <= P",
+        },
         "inputs": _mapping({"anyOf": [_ref("tensor"), _ref("input")]}, "tensors that the caller gives, in order"),
         "scalars": _mapping(
             {"anyOf": [_ref("scalarDtype"), _ref("scalar")]}, "numbers that the caller gives, and constants"
@@ -75,7 +80,7 @@ def _definitions() -> Schema:
         "dtype": _one_of(DType),
         "scalarDtype": _one_of(SCALAR_DTYPES),
         "stateDtype": _one_of(SCALAR_DTYPES),
-        "tensor": {**tensor, "description": "such as bfloat16[M, N]; bfloat16[] has no dims"},
+        "tensor": {**tensor, "description": "such as bfloat16[M, 2*N]; bfloat16[] has no dims"},
         "input": _input(),
         "facts": _object(
             {
