@@ -62,8 +62,8 @@ class TorchGraph:
 
     def _solved(self, symbol: str) -> fx.Proxy:
         (told,) = (each for each in self.fusion.solved.solutions if each.symbol == symbol)
-        scaled = self._dim(told.input, told.dim) * told.divisor - self.extent(told.offset)
-        proxy: fx.Proxy = scaled // self.extent(told.factor)
+        dim: Any = self._dim(told.input, told.dim)
+        proxy: fx.Proxy = (dim * told.divisor - self.extent(told.offset)) // self.extent(told.factor)
         return proxy
 
     def extent(self, formula: Formula) -> Argument:

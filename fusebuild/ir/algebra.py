@@ -29,10 +29,14 @@ Polynomial: TypeAlias = "Mapping[Monomial, int]"
 
 MAX_TERMS = 256
 """The most terms that a product is multiplied out to; one with more is an atom."""
-_MAX_STEPS = 400
-"""How many sums a proof looks at before it gives up."""
-_MAX_DEPTH = 8
-"""How many known facts a proof adds."""
+_MAX_STEPS = (100, 25, 0)
+"""How many sums a proof looks at before it gives up, a proof within that one, and one within that. The last sees only
+what has no negative term."""
+_MAX_DEPTH = 4
+"""How many known facts a proof adds at most; fewer are tried first."""
+_INNERMOST = len(_MAX_STEPS) - 1
+_MAX_PROVED = 24
+"""The most terms of what a proof looks at."""
 _ONE: Monomial = ()
 
 
@@ -48,7 +52,7 @@ class Algebra:
     _ranks: dict[str, int] = field(init=False, repr=False, compare=False)
     _polynomials: dict[Formula, Polynomial] = field(init=False, repr=False, compare=False, default_factory=dict)
     _formulas: dict[Formula, Formula] = field(init=False, repr=False, compare=False, default_factory=dict)
-    _signs: dict[frozenset[tuple[Monomial, int]], bool] = field(
+    _signs: dict[tuple[frozenset[tuple[Monomial, int]], int], bool] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
@@ -117,14 +121,14 @@ class Algebra:
     def contradicts(self, relation: Formula) -> bool:
         """Whether ``relation`` surely holds in no call."""
         opposites = {"le": "gt", "ge": "lt", "lt": "ge", "gt": "le"}
-        operator, *sides = relation  # type: ignore[misc]
+        operator, left, right = _comparison(relation)
         if operator == "eq":
-            return any(self.contradicts((each, *sides)) for each in ("le", "ge"))
-        return all(map(self._is_nonnegative, self._margins((opposites[operator], *sides))))
+            return any(self.contradicts((each, left, right)) for each in ("le", "ge"))
+        return all(map(self._is_nonnegative, self._margins((opposites[operator], left, right))))
 
     def _margins(self, relation: Formula) -> Iterator[Polynomial]:
         """What is 0 or more where ``relation`` holds."""
-        operator, *sides = relation  # type: ignore[misc]
+        operator, *sides = _comparison(relation)
         left, right = map(self._polynomial, sides)
         strict: Polynomial = {_ONE: -1} if operator in ("lt", "gt") else {}
         if operator in ("le", "lt", "eq"):
@@ -152,13 +156,12 @@ class Algebra:
             multiple = self._multiple(formula)
             return {(formula,): 1} if multiple == 1 else {(("floor_div", formula, multiple),): multiple}
         if formula not in self._polynomials:
-            self._polynomials[formula] = self._polynomial_of_call(formula)
+            self._polynomials[formula] = self._polynomial_of_call(*formula)  # type: ignore[arg-type]
         return self._polynomials[formula]
 
-    def _polynomial_of_call(self, formula: tuple[Formula, ...]) -> Polynomial:
-        operator, *operands = formula
+    def _polynomial_of_call(self, operator: str, *operands: Formula) -> Polynomial:
         if operator == "aligned":
-            return {(formula,): 1}
+            return {((operator, *operands),): 1}
         if operator == "add":
             return _sum(*map(self._polynomial, operands))
         if operator == "sub":
@@ -167,22 +170,25 @@ class Algebra:
         if operator == "mul":
             return self._multiplied(operands)
         if operator in ("min", "max"):
-            return self._extreme(str(operator), operands)
+            return self._extreme(operator, operands)
         divisor = operands[1]
         if operator in ("floor_div", "ceil_div", "mod") and isinstance(divisor, int) and divisor > 0:
-            return self._divided(str(operator), self._polynomial(operands[0]), divisor)
+            return self._divided(operator, self._polynomial(operands[0]), divisor)
         made: Formula = (operator, *map(self.canonical, operands))
         if operator in OPERATORS and all(isinstance(operand, int) for operand in made[1:]):  # type: ignore[index]
             return self._polynomial(evaluate(made, {})) if divisor != 0 else {(made,): 1}
         return {(made,): 1}
 
     def _multiplied(self, operands: Sequence[Formula]) -> Polynomial:
-        found: Polynomial = {_ONE: 1}
+        """The product of ``operands``, multiplied out unless that takes too many terms: then each sum is an atom."""
+        flat: list[Formula] = []
         for operand in operands:
-            factor = self._polynomial(operand)
-            if len(found) * len(factor) > MAX_TERMS:
-                factor = {(self.canonical(operand),): 1}
-                found = found if len(found) == 1 else {(self._formula(found),): 1}
+            flat += operand[1:] if isinstance(operand, tuple) and operand[0] == "mul" else [operand]  # type: ignore[arg-type]
+        factors = [self._polynomial(operand) for operand in flat]
+        if math.prod(map(len, factors)) > MAX_TERMS:
+            factors = [each if len(each) < 2 else {(self._formula(each),): 1} for each in factors]
+        found: Polynomial = {_ONE: 1}
+        for factor in factors:
             found = self._product(found, factor)
         return found
 
@@ -203,7 +209,7 @@ class Algebra:
     def _quotient(self, dividend: Polynomial, divisor: int) -> Polynomial:
         """``dividend // divisor``, rounded down: what divides leaves the quotient, common factors are cancelled, and
         quotients of quotients are one."""
-        whole = {monomial: count // divisor for monomial, count in dividend.items() if count // divisor}
+        whole: Polynomial = {monomial: count // divisor for monomial, count in dividend.items() if count // divisor}
         rest = {monomial: count % divisor for monomial, count in dividend.items() if count % divisor}
         constant = rest.pop(_ONE, 0)
         common = math.gcd(divisor, *rest.values())
@@ -216,10 +222,10 @@ class Algebra:
             dividend_of_inner, divisor_of_inner = inner
             shifted = _sum(dividend_of_inner, {_ONE: constant * divisor_of_inner} if constant else {})
             return _sum(whole, self._quotient(shifted, divisor * divisor_of_inner))
-        whole, rest = self._with_differences(whole, rest, divisor)
+        whole, left = self._with_differences(whole, rest, divisor)
         if constant == divisor - 1:
-            return _sum(whole, {(("ceil_div", self._formula(rest), divisor),): 1})
-        above = _sum(rest, {_ONE: constant} if constant else {})
+            return _sum(whole, {(("ceil_div", self._formula(left), divisor),): 1})
+        above = _sum(left, {_ONE: constant} if constant else {})
         return _sum(whole, {(("floor_div", self._formula(above), divisor),): 1})
 
     def _with_differences(self, whole: Polynomial, rest: Polynomial, divisor: int) -> tuple[Polynomial, Polynomial]:
@@ -310,15 +316,15 @@ class Algebra:
 
     # Proofs.
 
-    def _is_nonnegative(self, polynomial: Polynomial) -> bool:
-        key = frozenset(polynomial.items())
+    def _is_nonnegative(self, polynomial: Polynomial, level: int = 0) -> bool:
+        """Whether a proof within ``level`` others shows it. What one finds depends on nothing that was asked before."""
+        key = frozenset(polynomial.items()), level
         if key not in self._signs:
-            self._signs[key] = False  # while it is being asked for
-            self._signs[key] = _Proof(self).finds(polynomial)
+            self._signs[key] = _Proof(self, level).shows(polynomial)
         return self._signs[key]
 
-    def is_nonnegative_atom(self, atom: Formula) -> bool:
-        """Whether ``atom`` is surely 0 or more."""
+    def is_nonnegative_atom(self, atom: Formula, level: int) -> bool:
+        """Whether a proof within ``level`` others shows that ``atom`` is 0 or more."""
         if isinstance(atom, str) or self._symbol_of(atom):
             return True
         if isinstance(atom, int):
@@ -326,9 +332,9 @@ class Algebra:
         operator, *operands = atom
         if operator in ("max", "min"):
             decides = any if operator == "max" else all
-            return decides(self.is_nonnegative(operand) for operand in operands)  # type: ignore[arg-type]
+            return decides(self._is_nonnegative(each, level) for each in map(self._polynomial, operands))  # type: ignore[arg-type]
         if operator in ("floor_div", "ceil_div", "mod", "mul"):
-            return all(self.is_nonnegative(operand) for operand in operands)  # type: ignore[arg-type]
+            return all(self._is_nonnegative(each, level) for each in map(self._polynomial, operands))  # type: ignore[arg-type]
         return operator in OPERATORS and operator not in ("add", "sub")
 
     def known_of(self, atoms: Iterable[Formula]) -> Iterator[Polynomial]:
@@ -345,7 +351,7 @@ class Algebra:
             yield _sum({(atom,): divisor, _ONE: divisor - 1}, _scaled(dividend, -1))
             for other, other_dividend, other_divisor in quotients:
                 is_more = other != atom and divisor <= other_divisor
-                if is_more and self._is_nonnegative(_sum(dividend, _scaled(other_dividend, -1))):
+                if is_more and self._is_nonnegative(_sum(dividend, _scaled(other_dividend, -1)), _INNERMOST):
                     step = other_divisor // divisor if other_divisor % divisor == 0 else 1
                     yield {(atom,): 1, (other,): -step}
 
@@ -373,12 +379,17 @@ NO_FACTS = Algebra()
 class _Proof:
     """The search for a sum of known facts that shows one polynomial to be 0 or more."""
 
-    def __init__(self, algebra: Algebra) -> None:
-        self._algebra = algebra
-        self._left = _MAX_STEPS
+    def __init__(self, algebra: Algebra, level: int) -> None:
+        self._algebra, self._inner = algebra, min(level + 1, _INNERMOST)
+        self._left = _MAX_STEPS[level]
         self._facts: dict[frozenset[Formula], list[Polynomial]] = {}
 
-    def finds(self, polynomial: Polynomial, depth: int = 0) -> bool:
+    def shows(self, polynomial: Polynomial) -> bool:
+        """Whether ``polynomial`` is 0 or more, as far as it is found out."""
+        return any(self._finds(polynomial, depth) for depth in range(_MAX_DEPTH + 1))
+
+    def _finds(self, polynomial: Polynomial, depth: int) -> bool:
+        """Whether ``depth`` known facts show it."""
         polynomial = _tightened(polynomial)
         negative = next((each for each, count in polynomial.items() if count < 0 and each), None)
         if negative is None and polynomial.get(_ONE, 0) < 0:
@@ -390,26 +401,26 @@ class _Proof:
         if negative is None:
             return True
         self._left -= 1
-        if self._left < 0 or depth == _MAX_DEPTH:
+        if self._left < 0 or depth == 0 or len(polynomial) > _MAX_PROVED:
             return False
-        if any(self.finds(less, depth + 1) for less in self._less(polynomial, negative)):
+        if any(self._finds(less, depth - 1) for less in self._less(polynomial, negative)):
             return True
         return any(
-            all(self.finds(case, depth + 1) for case in self._cases(polynomial, atom))
+            all(self._finds(case, depth - 1) for case in self._cases(polynomial, atom, atom[1:]))  # type: ignore[arg-type]
             for atom in dict.fromkeys(atom for monomial in polynomial for atom in monomial)
             if isinstance(atom, tuple) and atom[0] in ("min", "max")
         )
 
-    def _cases(self, polynomial: Polynomial, atom: tuple[Formula, ...]) -> Iterator[Polynomial]:
-        """``polynomial`` with each of the operands of ``atom``, a least or a greatest, in its place."""
+    def _cases(self, polynomial: Polynomial, atom: Formula, operands: Iterable[Formula]) -> Iterator[Polynomial]:
+        """``polynomial`` with each of the ``operands`` of ``atom``, a least or a greatest, in its place."""
         having = {monomial: count for monomial, count in polynomial.items() if atom in monomial}
         others = {monomial: count for monomial, count in polynomial.items() if atom not in monomial}
-        for operand in map(self._algebra._polynomial, atom[1:]):
+        for operand in map(self._algebra._polynomial, operands):
             terms = ({_without(monomial, (atom,)) or _ONE: count} for monomial, count in having.items())
             yield _sum(others, *(self._algebra._product(term, operand) for term in terms))
 
     def _is_nonnegative(self, monomial: Monomial) -> bool:
-        return all(map(self._algebra.is_nonnegative_atom, monomial))
+        return all(self._algebra.is_nonnegative_atom(atom, self._inner) for atom in monomial)
 
     def _less(self, polynomial: Polynomial, monomial: Monomial) -> Iterator[Polynomial]:
         """``polynomial`` times a number, less what is known to be 0 or more, without ``monomial``."""
@@ -461,6 +472,13 @@ def missing_multiples(algebra: Algebra, formulas: Iterable[Formula], holds: Call
             stated = " and ".join(f"'{symbol}: {{multiple_of: {multiple}}}'" for symbol, multiple in promises.items())
             return f"state {stated} under extents"
     return ""
+
+
+def _comparison(relation: Formula) -> tuple[str, Formula, Formula]:
+    """The operator of ``relation`` and what it compares."""
+    assert isinstance(relation, tuple), "a relation compares two sizes"
+    operator, left, right = relation
+    return str(operator), left, right  # type: ignore[return-value]
 
 
 def _divisions(formula: Formula) -> Iterator[tuple[str, int]]:

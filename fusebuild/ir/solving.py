@@ -39,7 +39,7 @@ class Solved:
 def solve(bindings: Sequence[ExtentBinding], algebra: Algebra) -> Solved:
     """How the dims ``bindings`` tell the symbols in them. Dims that say a multiple of a symbol come before those where
     the factor is itself a size, which may be 0."""
-    known = {binding.extent for binding in bindings if isinstance(binding.extent, str)}
+    known: set[Formula] = {binding.extent for binding in bindings if isinstance(binding.extent, str)}
     named = list(dict.fromkeys(symbol for binding in bindings for symbol in symbols(binding.extent)))
     formulas = [binding for binding in bindings if isinstance(binding.extent, tuple)]
     found: list[Solution] = []

@@ -19,8 +19,8 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from fusebuild.errors import SourceLocation, nearest
-from fusebuild.ir.dtype import SCALAR_DTYPES, DType
 from fusebuild.ir.algebra import algebra_of
+from fusebuild.ir.dtype import SCALAR_DTYPES, DType
 from fusebuild.ir.formula import Formula, evaluate, known_value, show, symbols
 from fusebuild.ir.types import Literal
 from fusebuild.ir.values import ExtentFact
@@ -32,8 +32,8 @@ from fusebuild.recipe.lambdas import LambdaSection, read_lambda
 from fusebuild.recipe.text import Mapping, Node, Problems, Scalar
 
 SECTIONS = (
-    "fusion", "doc", "extents", "relations", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases", "bench",
-    "allow_spills",
+    "fusion", "doc", "extents", "relations", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases",
+    "bench", "allow_spills",
 )  # fmt: skip
 Sizes: TypeAlias = "abc.Mapping[str, int]"
 Section = TypeVar("Section")
