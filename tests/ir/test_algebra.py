@@ -60,7 +60,7 @@ def quotient(a: Formula, b: int) -> Formula:
         (("min", ("min", "N", "T"), "N"), "min(T, N)"),
         (("max", 0, ("sub", "P", "S")), "P - S"),
         (("max", ("sub", "N", "T"), 0), "max(N - T, 0)"),
-        (("mul", quotient("N", "T"), 2), "2*(N // T)"),
+        (("mul", ("floor_div", "N", "T"), 2), "2*(N // T)"),
         (("lt", 3, 5), "1"),
     ],
     ids=lambda each: each if isinstance(each, str) else show(each),
