@@ -28,6 +28,7 @@ EVERYTHING = {
     "fusion": "f",
     "doc": "All sections.",
     "extents": {"N": {"multiple_of": 4, "min": 4, "max": 64, "values": [8]}},
+    "relations": ["N <= 4*M", "M >= 1"],
     "inputs": {
         "x": "float[M, N]",
         "w": {"type": "float[N]", "contiguity": [True], "stride_order": [0]},
