@@ -48,12 +48,25 @@ class PlanValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class PlanExtent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A negative fid: the size of dim ``dim`` of input ``input``, equal to ``extent`` (a symbol or a constant)."""
+    """A negative fid: the size of dim ``dim`` of input ``input``, equal to ``extent``."""
 
     fid: int
     input: OriginalFid
     dim: int
     extent: FormulaJson
+
+
+class PlanSolution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where ``symbol``, which no dim of an input is alone, has its size from: dim ``dim`` of input ``input``. It is the
+    number for which ``factor * symbol + offset`` is ``divisor`` times the size of that dim. Factor and offset are of
+    symbols that a dim is alone, and of those that solutions before this one tell."""
+
+    symbol: str
+    input: OriginalFid
+    dim: int
+    divisor: int = 1
+    factor: FormulaJson = 1
+    offset: FormulaJson = 0
 
 
 class PlanFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -255,7 +268,9 @@ class TargetPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole plan. ``digest`` names the fusion after passes; ``values`` holds everything segments name. ``choices``
-    are those of the fusion as its author wrote it."""
+    are those of the fusion as its author wrote it. ``relations`` are comparisons that the recipe promises; the executor
+    refuses sizes that break one. ``solutions`` tell the symbols that no dim of an input is alone, in the order in which
+    they are found."""
 
     format: int
     fusion: str
@@ -267,6 +282,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     outputs: tuple[PlanOutput, ...]
     targets: tuple[TargetPlan, ...]
     choices: tuple[PlanChoice, ...] | msgspec.UnsetType = msgspec.UNSET
+    relations: tuple[FormulaJson, ...] | msgspec.UnsetType = msgspec.UNSET
+    solutions: tuple[PlanSolution, ...] | msgspec.UnsetType = msgspec.UNSET
 
     def target(self, name: str) -> TargetPlan | None:
         """The plan for target ``name``, or None."""

@@ -40,6 +40,7 @@ _KERNEL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _HOST_NAME = re.compile(r"host(-[a-z]+)?")
 _VARIADIC = frozenset({"add", "mul", "min", "max"})
 _DIVISIONS = frozenset({"floor_div", "ceil_div", "mod"})
+_COMPARISONS = frozenset({"eq", "lt", "le", "gt", "ge"})
 _MAX_DEPTH = 64
 _MAX_BLOCK = (1024, 1024, 64)
 _MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -85,7 +86,8 @@ class _Scope:
         _check_unique("extent fid", (extent.fid for extent in plan.extents))
         self.values: Mapping[int, p.PlanValue] = {value.fid: value for value in plan.values}
         self.extents = frozenset(extent.fid for extent in plan.extents)
-        self.extent_symbols = frozenset(extent.extent for extent in plan.extents if isinstance(extent.extent, str))
+        self.named_alone = frozenset(extent.extent for extent in plan.extents if isinstance(extent.extent, str))
+        self.extent_symbols = self.named_alone | {solution.symbol for solution in plan.solutions or ()}
         self.symbols = self.extent_symbols | {MULTIPROCESSORS}
         self.has_empty_tensor = any(size == 0 for value in plan.values for size in value.shape)
         """Whether some tensor has no elements whatever the sizes of a call: then a kernel may have nothing to do."""
@@ -147,6 +149,9 @@ def _check_interface(plan: p.Plan, scope: _Scope) -> None:
         if fid not in scope.values:
             raise _WrongError(f"input {fid} is no value")
     _check_extents(plan, scope)
+    _check_solutions(plan, scope)
+    for relation in plan.relations or ():
+        _check_relation(relation, scope)
     _check_unique("fact about", (fact.symbol for fact in plan.facts))
     for fact in plan.facts:
         if fact.symbol not in scope.extent_symbols:
@@ -197,6 +202,37 @@ def _check_extents(plan: p.Plan, scope: _Scope) -> None:
     found = [(extent.input, extent.dim, extent.extent) for extent in plan.extents]
     if [extent.fid for extent in plan.extents] != [-1 - index for index in range(len(expected))] or found != expected:
         raise _WrongError("the extents are not the dims of the tensor inputs, in order, from -1 down")
+
+
+def _check_solutions(plan: p.Plan, scope: _Scope) -> None:
+    """Raise unless each solution tells one more symbol from a dim that there is and from symbols that are known."""
+    dims = {(extent.input, extent.dim): p.as_formula(extent.extent) for extent in plan.extents}
+    known = {*scope.named_alone}
+    for solution in plan.solutions or ():
+        where = f"the solution of '{solution.symbol}'"
+        if not _SYMBOL_NAME.fullmatch(solution.symbol):
+            raise _WrongError(f"{where}: that is no name of a symbol")
+        if solution.symbol in known:
+            raise _WrongError(f"{where}: its size is known already")
+        if solution.symbol not in symbols(dims.get((solution.input, solution.dim), 0)):
+            raise _WrongError(f"{where}: dim {solution.dim} of input {solution.input} does not tell it")
+        if not 1 <= solution.divisor <= INT64_MAX:
+            raise _WrongError(f"{where}: its divisor is {solution.divisor}")
+        for formula in (solution.factor, solution.offset):
+            scope.check_formula(formula, where)
+            if unknown := [symbol for symbol in symbols(p.as_formula(formula)) if symbol not in known]:
+                raise _WrongError(f"{where}: the size of '{unknown[0]}' is not known before it")
+        if solution.factor == 0:
+            raise _WrongError(f"{where}: its factor is 0")
+        known.add(solution.symbol)
+
+
+def _check_relation(relation: Any, scope: _Scope) -> None:
+    """Raise unless ``relation`` compares two sizes."""
+    scope.check_formula(relation, "a relation")
+    if not isinstance(relation, list | tuple) or relation[0] not in _COMPARISONS:
+        raise _WrongError(f"a relation: {show(p.as_formula(relation))} compares nothing")
+    _check_of_no_device(relation, "a relation")
 
 
 class _TargetCheck:

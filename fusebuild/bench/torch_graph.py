@@ -50,11 +50,21 @@ class TorchGraph:
         return self._tracer.create_proxy("call_function", function, arguments, named)
 
     def size(self, symbol: str) -> fx.Proxy:
-        """The size of ``symbol``, from the first dim of an input that has it."""
+        """The size of ``symbol``, from the first dim of an input that has it or, where none has, that tells it."""
         if symbol not in self._sizes:
-            binding = next(binding for binding in self.fusion.extents if binding.extent == symbol)
-            self._sizes[symbol] = self.inputs[binding.input].shape[binding.dim]
+            binding = next((binding for binding in self.fusion.extents if binding.extent == symbol), None)
+            self._sizes[symbol] = self._solved(symbol) if binding is None else self._dim(binding.input, binding.dim)
         return self._sizes[symbol]
+
+    def _dim(self, fid: int, dim: int) -> fx.Proxy:
+        proxy: fx.Proxy = self.inputs[fid].shape[dim]
+        return proxy
+
+    def _solved(self, symbol: str) -> fx.Proxy:
+        (told,) = (each for each in self.fusion.solved.solutions if each.symbol == symbol)
+        dim: Any = self._dim(told.input, told.dim)
+        proxy: fx.Proxy = (dim * told.divisor - self.extent(told.offset)) // self.extent(told.factor)
+        return proxy
 
     def extent(self, formula: Formula) -> Argument:
         """The value of ``formula``."""

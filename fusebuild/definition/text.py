@@ -16,7 +16,7 @@ from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula, show, symbols
 from fusebuild.ir.fusion import Fusion, used_lambdas
 from fusebuild.ir.types import Literal, TensorType, VectorType, tensor_type
-from fusebuild.ir.values import Attribute, Expr, Value
+from fusebuild.ir.values import Attribute, Expr, ExtentFact, Value
 from fusebuild.ops.table import OPS, Parameter
 from fusebuild.passes.dead_code import dead_code
 
@@ -175,6 +175,8 @@ class RecipeText:
         constants = [fid for fid in sorted(self._read) if self._is_listed(self._fusion.value(fid))]
         arguments = [fid for fid in self._fusion.inputs if not self._fusion.value(fid).is_tensor]
         lines = [f"fusion: {self._fusion.name}"]
+        lines += self._section("extents", list(self._facts()))
+        lines += self._section("relations", [f"- {show(relation)}" for relation in self._relations()])
         lines += self._section("inputs", [self._input(value) for value in self._fusion.tensor_inputs])
         lines += self._section("scalars", [self._scalar(self._fusion.value(fid)) for fid in [*arguments, *constants]])
         lines += self._section(
@@ -184,6 +186,19 @@ class RecipeText:
         lines += self._section("outputs", list(self._outputs()))
         lines += self._section("cases", [_case(sizes) for sizes in self._fusion.cases])
         return "\n".join(lines) + "\n"
+
+    def _facts(self) -> Iterator[str]:
+        """What shapes may rely on: the facts about symbols of the inputs."""
+        for fact in self._fusion.facts:
+            known = {"multiple_of": fact.multiple_of, "min": fact.min, "max": fact.max}
+            said = [f"{name}: {number}" for name, number in known.items()
+                    if number != getattr(ExtentFact(symbol=""), name)]  # fmt: skip
+            if said and fact.symbol in self._fusion.symbols:
+                yield f"{fact.symbol}: {{{', '.join(said)}}}"
+
+    def _relations(self) -> Iterator[Formula]:
+        own = {*self._fusion.symbols}
+        return (relation for relation in self._fusion.relations if own.issuperset(symbols(relation)))
 
     def require_symbols(self) -> None:
         """Raises :class:`UsageError` naming a size that is not one of an input's dims."""

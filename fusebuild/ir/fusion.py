@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from fusebuild.ir.algebra import Algebra, algebra_of, implied_by
+from fusebuild.ir.formula import Formula, symbols
+from fusebuild.ir.solving import Solved, solve
 from fusebuild.ir.values import Composite, Expr, ExtentBinding, ExtentFact, Output, Value
 
 
@@ -18,6 +21,7 @@ class Fusion:
 
     ``recorded`` is one past the last fid that the author's own text defined; passes number from there on. ``given``
     names symbols that no input's shape binds because the Fusion that this one was extracted from binds them.
+    ``relations`` are comparisons such as ``("le", a, b)`` that the author promises of every call, as ``facts`` are.
 
     ``lambdas`` are what generalized reductions and scans combine with, by the name in their ``combine`` attribute: each
     a Fusion of scalars of its own, disconnected from this one, whose inputs are the accumulated state and then what is
@@ -34,6 +38,7 @@ class Fusion:
     outputs: tuple[Output, ...]
     doc: str = ""
     facts: tuple[ExtentFact, ...] = ()
+    relations: tuple[Formula, ...] = ()
     cases: tuple[Mapping[str, int], ...] = ()
     recorded: int = 0
     given: tuple[str, ...] = ()
@@ -97,6 +102,22 @@ class Fusion:
             ExtentBinding(fid=-1 - index, input=value.fid, dim=dim, extent=value.tensor.shape[dim])
             for index, (value, dim) in enumerate(dims)
         )
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Every symbol in the shapes of the inputs, once, in order."""
+        return tuple(dict.fromkeys(symbol for binding in self.extents for symbol in symbols(binding.extent)))
+
+    @property
+    def algebra(self) -> Algebra:
+        """What is known of the sizes."""
+        shapes = [value.tensor.shape for value in self.tensor_inputs]
+        return algebra_of(self.given or self.symbols, self.facts, (*self.relations, *implied_by(shapes)))
+
+    @property
+    def solved(self) -> Solved:
+        """How the symbols that no dim of an input is alone are found from the sizes of a call."""
+        return solve(self.extents, self.algebra)
 
     def with_exprs(self, exprs: Iterable[Expr], new_values: Iterable[Value] = ()) -> Fusion:
         """This Fusion with other exprs; values that nothing defines or reads any more are dropped, and all composites:

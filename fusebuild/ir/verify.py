@@ -50,7 +50,12 @@ def _definition_problem(fusion: Fusion) -> str:
 
 
 def _symbol_problem(fusion: Fusion) -> str:
-    bound = {binding.extent for binding in fusion.extents if isinstance(binding.extent, str)}
+    extents = [binding.extent for binding in fusion.extents]
+    bound = {extent for extent in extents if isinstance(extent, str)}
+    if any(isinstance(extent, tuple) for extent in extents):
+        bound |= {*fusion.symbols}
+        if unknown := [symbol for symbol in fusion.solved.unknown if symbol not in fusion.given]:
+            return f"symbol {unknown[0]} cannot be told from the shapes of inputs"
     for value in fusion.values.values():
         if not isinstance(value.type, TensorType):
             continue

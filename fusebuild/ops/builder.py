@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fusebuild.errors import NOWHERE, SourceLocation, counted
+from fusebuild.ir.algebra import Algebra, algebra_of, implied_by, missing_multiples
 from fusebuild.ir.composites import with_composites
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import Formula
+from fusebuild.ir.formula import Formula, symbols
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import Literal, ScalarType, TensorType, ValueType, tensor_type
 from fusebuild.ir.values import Attribute, Composite, Expr, ExtentFact, Output, Value, attributes
 from fusebuild.ir.verify import verify
+from fusebuild.ops.op_def import OpDef
 from fusebuild.ops.table import OPERANDS, OPS
 from fusebuild.ops.type_rules import TypeRuleError, normalize_dims
 
@@ -28,10 +30,22 @@ class FusionBuilder:
     """Records values and exprs in order, each taking the next fid.
 
     Methods raise :class:`~fusebuild.ops.type_rules.TypeRuleError`; front ends turn it into an error with a location.
+    Shapes are canonical under what ``facts`` and ``relations`` promise of sizes: equal ones are ``==``.
     """
 
-    def __init__(self, name: str, *, doc: str = "", first_fid: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        doc: str = "",
+        first_fid: int = 0,
+        facts: Sequence[ExtentFact] = (),
+        relations: Sequence[Formula] = (),
+    ) -> None:
         self.name, self.doc = name, doc
+        self.facts, self.relations = tuple(facts), tuple(relations)
+        self._symbols: dict[str, None] = {}
+        self._algebra: Algebra | None = None
         self.values: dict[int, Value] = {}
         self.exprs: list[Expr] = []
         self.inputs: list[int] = []
@@ -44,11 +58,32 @@ class FusionBuilder:
     @classmethod
     def extending(cls, fusion: Fusion) -> FusionBuilder:
         """A builder that starts with the values of ``fusion`` and none of its exprs: what a rewriting pass needs."""
-        builder = cls(fusion.name, doc=fusion.doc, first_fid=fusion.next_fid)
+        builder = cls(
+            fusion.name,
+            doc=fusion.doc,
+            first_fid=fusion.next_fid,
+            facts=fusion.facts,
+            relations=fusion.relations,
+        )
+        builder._symbols = dict.fromkeys(fusion.given or fusion.symbols)
         builder.values = dict(fusion.values)
         builder.inputs, builder.outputs = list(fusion.inputs), list(fusion.outputs)
         builder.lambdas = dict(fusion.lambdas)
         return builder
+
+    @property
+    def algebra(self) -> Algebra:
+        """What is known of the sizes."""
+        if self._algebra is None:
+            shapes = [self.values[fid].tensor.shape for fid in self.inputs if self.values[fid].is_tensor]
+            relations = (*self.relations, *implied_by(shapes))
+            self._algebra = algebra_of(tuple(self._symbols), self.facts, relations)
+        return self._algebra
+
+    def know_symbols(self, symbols: Iterable[str]) -> None:
+        """Let sums and products list ``symbols`` in this order, behind those that are known."""
+        self._symbols.update(dict.fromkeys(symbols))
+        self._algebra = None
 
     def add_value(
         self,
@@ -78,6 +113,8 @@ class FusionBuilder:
         location: SourceLocation = NOWHERE,
     ) -> Value:
         """A tensor input. Raises :class:`TypeRuleError` when flags and dims do not match."""
+        self.know_symbols(symbol for extent in shape for symbol in symbols(extent))
+        shape = [self.algebra.canonical(extent) for extent in shape]
         type_ = tensor_type(dtype, shape, cpu=cpu)
         rank = len(shape)
         if contiguity is not None:
@@ -93,6 +130,7 @@ class FusionBuilder:
             raise TypeRuleError("a cpu tensor must have no dims; it is read as a scalar")
         value = self.add_value(type_, name=name, location=location)
         self.inputs.append(value.fid)
+        self._algebra = None
         return value
 
     def scalar(self, dtype: DType, *, name: str = "", location: SourceLocation = NOWHERE) -> Value:
@@ -139,7 +177,8 @@ class FusionBuilder:
             (given["dim"],) = normalize_dims(op, [given["dim"]], max(ranks))
         if op_def.check is not None:
             op_def.check([operand.literal for operand in operands])
-        types = op_def.infer([operand.type for operand in operands], given)
+        given = canonical_attributes(op_def, given, self.algebra)
+        types = self.infer(op_def, [operand.type for operand in operands], given)
         padded = [*names, *[""] * (len(types) - len(names))]
         fids = results or [None] * len(types)
         values = [
@@ -177,6 +216,24 @@ class FusionBuilder:
             self.values[value.fid] = value = replace(value, name=name)
         return value
 
+    def infer(self, op: OpDef, types: Sequence[ValueType], named: Mapping[str, Attribute]) -> tuple[ValueType, ...]:
+        """The types of the results of ``op``, their shapes canonical. Raises :class:`TypeRuleError`, which says what to
+        state of sizes where that is all that is missing."""
+
+        def infer_under(algebra: Algebra) -> tuple[ValueType, ...]:
+            sized = [_canonical_type(type_, algebra) for type_ in types]
+            found = op.infer(sized, canonical_attributes(op, named, algebra), algebra)
+            return tuple(_canonical_type(type_, algebra) for type_ in found)
+
+        try:
+            return infer_under(self.algebra)
+        except TypeRuleError as error:
+            formulas = [extent for type_ in types if isinstance(type_, TensorType) for extent in type_.shape]
+            formulas += _sizes_among(op, named)
+            if stated := missing_multiples(self.algebra, formulas, lambda algebra: _accepts(infer_under, algebra)):
+                error.hint = stated
+            raise
+
     def _operands(self, op: str, operands: Sequence[Value], named: Mapping[str, Attribute]) -> Sequence[Value]:
         """What ``op`` is recorded on where it is called with ``operands``."""
         return operands
@@ -202,9 +259,7 @@ class FusionBuilder:
             )
         )
 
-    def finish(
-        self, *, facts: Sequence[ExtentFact] = (), cases: Sequence[Mapping[str, int]] = (), recorded: int | None = None
-    ) -> Fusion:
+    def finish(self, *, cases: Sequence[Mapping[str, int]] = (), recorded: int | None = None) -> Fusion:
         """The recorded Fusion, verified."""
         fusion = Fusion(
             name=self.name,
@@ -213,12 +268,46 @@ class FusionBuilder:
             exprs=tuple(self.exprs),
             inputs=tuple(self.inputs),
             outputs=tuple(self.outputs),
-            facts=tuple(facts),
+            facts=self.facts,
+            relations=self.relations,
             cases=tuple(cases),
             recorded=self._next_fid if recorded is None else recorded,
             lambdas=self.lambdas,
         )
         return verify(with_composites(fusion, self.composites))
+
+
+def canonical_attributes(op: OpDef, named: Mapping[str, Attribute], algebra: Algebra) -> dict[str, Attribute]:
+    """``named`` attributes of ``op``, their shapes canonical."""
+    found = dict(named)
+    for parameter in op.parameters:
+        given = named.get(parameter.name)
+        if parameter.kind == "shape" and isinstance(given, Sequence) and not isinstance(given, str):
+            found[parameter.name] = tuple(map(algebra.canonical, given))
+    return found
+
+
+def _sizes_among(op: OpDef, named: Mapping[str, Attribute]) -> list[Formula]:
+    """Every size among the ``named`` attributes of ``op``."""
+    kinds = {parameter.name: parameter.kind for parameter in op.parameters}
+    shapes = [given for name, given in named.items() if kinds.get(name) == "shape" and isinstance(given, tuple)]
+    extents = [given for name, given in named.items() if kinds.get(name) == "extent"]
+    return [*extents, *(extent for shape in shapes for extent in shape)]
+
+
+def _canonical_type(type_: ValueType, algebra: Algebra) -> ValueType:
+    if not isinstance(type_, TensorType):
+        return type_
+    shape = tuple(map(algebra.canonical, type_.shape))
+    return type_ if shape == type_.shape else replace(type_, shape=shape)
+
+
+def _accepts(infer_under: Callable[[Algebra], object], algebra: Algebra) -> bool:
+    try:
+        infer_under(algebra)
+    except TypeRuleError:
+        return False
+    return True
 
 
 def _check_alias(name: str, value: Value, target: Value) -> None:

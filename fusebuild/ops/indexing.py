@@ -18,9 +18,10 @@ from functools import partial
 from typing import Any
 
 from fusebuild.errors import counted
-from fusebuild.ir.formula import Formula, at_least_zero, difference, is_nonnegative, product, show, total
+from fusebuild.ir.algebra import NO_FACTS, Algebra
+from fusebuild.ir.formula import Formula, product, show, total
 from fusebuild.ir.types import ScalarType, TensorType, tensor_type
-from fusebuild.ops.op_def import Attributes, Infer, Kind, OpDef, Types, define
+from fusebuild.ops.op_def import Attributes, Infer, Kind, OpDef, Types, define, define_sized
 from fusebuild.ops.type_rules import TypeRuleError, normalize_dims, promote, require_tensor
 
 
@@ -45,63 +46,38 @@ def permutation_of(attributes: Attributes, rank: int) -> tuple[int, ...]:
     return order
 
 
-def slice_bounds(shape: Sequence[Formula], attributes: Attributes) -> list[tuple[Formula, Formula, int]]:
-    """``(first, count, step)`` for each dim of the operand of a ``slice``, cut to its ``shape``."""
+def slice_bounds(
+    shape: Sequence[Formula], attributes: Attributes, algebra: Algebra = NO_FACTS
+) -> list[tuple[Formula, Formula, int]]:
+    """``(first, count, step)`` for each dim of the operand of a ``slice``, cut to its ``shape``. What ``algebra`` shows
+    to lie within is not compared."""
     starts, ends, steps = attributes["start_indices"], attributes["end_indices"], attributes.get("strides")
     steps = (1,) * len(shape) if steps is None else steps
     for what, given in (("start_indices", starts), ("end_indices", ends), ("strides", steps)):
         if len(given) != len(shape):
             raise TypeRuleError(f"slice: {what} has {_entries(given)}, not one for each of the {len(shape)} dims")
-    return [_slice_dim(*bounds) for bounds in zip(range(len(shape)), shape, starts, ends, steps, strict=True)]
+    return [_slice_dim(algebra, *bounds) for bounds in zip(range(len(shape)), shape, starts, ends, steps, strict=True)]
 
 
 def _entries(given: Sequence[Formula]) -> str:
     return "1 entry" if len(given) == 1 else f"{len(given)} entries"
 
 
-def _slice_dim(dim: int, extent: Formula, start: Formula, end: Formula, step: Formula) -> tuple[Formula, Formula, int]:
+def _slice_dim(
+    algebra: Algebra, dim: int, extent: Formula, start: Formula, end: Formula, step: Formula
+) -> tuple[Formula, Formula, int]:
     if not isinstance(step, int) or step < 1:
         raise TypeRuleError(f"slice: the stride of dim {dim} is {show(step)}", hint="strides are integers from 1 up")
     if isinstance(start, int) and isinstance(end, int) and start > end:
         raise TypeRuleError(f"slice: dim {dim} starts at {start} and ends at {end}, before it")
-    first, last = _within(start, extent), _within(end, extent)
-    length = difference(last, first)
-    if not (last == extent or _rises(first, last)):
-        length = at_least_zero(length)
-    if step == 1:
-        return first, length, 1
-    return first, -(-length // step) if isinstance(length, int) else ("ceil_div", length, step), step
+    first, last = (algebra.canonical(("min", ("max", bound, 0), extent)) for bound in (start, end))
+    length = algebra.at_least_zero(algebra.difference(last, first))
+    return first, algebra.canonical(("ceil_div", length, step)), step
 
 
-def _within(bound: Formula, extent: Formula) -> Formula:
-    """``bound``, or the nearer of 0 and ``extent`` where it is beyond; nothing to compute where it is surely within."""
-    if bound == extent or _divisor(bound, extent):
-        return bound
-    if isinstance(bound, int) and isinstance(extent, int):
-        return max(0, min(bound, extent))
-    below = bound if bound == 0 or is_nonnegative(difference(extent, bound)) else ("min", bound, extent)
-    return at_least_zero(below)
-
-
-def _divisor(part: Formula, whole: Formula) -> int:
-    """``k`` where ``part`` is ``whole // k``; 0 for anything else."""
-    if isinstance(part, tuple) and part[0] == "floor_div" and part[1] == whole and isinstance(part[2], int):
-        return part[2]
-    return 0
-
-
-def _rises(first: Formula, last: Formula) -> bool:
-    """Whether ``first <= last`` whatever the sizes are; neither is negative."""
-    if first == 0 or first == last or _divisor(first, last):
-        return True
-    if isinstance(first, tuple) and first[0] == "floor_div":
-        return 0 < _divisor(last, first[1]) <= _divisor(first, first[1])  # type: ignore[arg-type]
-    return is_nonnegative(difference(last, first))
-
-
-def _slice(types: Types, attributes: Attributes) -> TensorType:
+def _slice(types: Types, attributes: Attributes, algebra: Algebra) -> TensorType:
     tensor = require_tensor("slice", types[0])
-    counts = [count for _, count, _ in slice_bounds(tensor.shape, attributes)]
+    counts = [count for _, count, _ in slice_bounds(tensor.shape, attributes, algebra)]
     return tensor_type(tensor.dtype, counts, _expanded(tensor, range(tensor.rank)))
 
 
@@ -117,7 +93,7 @@ def pad_widths(rank: int, attributes: Attributes) -> list[tuple[Formula, Formula
     return [*[(0, 0)] * (rank - len(pairs)), *reversed(pairs)]
 
 
-def _pad(types: Types, attributes: Attributes) -> TensorType:
+def _pad(types: Types, attributes: Attributes, algebra: Algebra) -> TensorType:
     tensor = require_tensor("pad", types[0])
     if len(types) > 1 and not isinstance(types[1], ScalarType):
         raise TypeRuleError("pad takes a scalar value", operand=1)
@@ -125,7 +101,7 @@ def _pad(types: Types, attributes: Attributes) -> TensorType:
     if taken := [width for pair in widths for width in pair if isinstance(width, int) and width < 0]:
         raise TypeRuleError(f"pad: {taken[0]} is less than 0", hint="slice takes elements away")
     shape = [
-        at_least_zero(total([before, extent, after]))
+        algebra.at_least_zero(total([before, extent, after]))
         for extent, (before, after) in zip(tensor.shape, widths, strict=True)
     ]
     still = [dim for dim in _expanded(tensor, range(tensor.rank)) if widths[dim] == (0, 0)]
@@ -196,9 +172,9 @@ def _take_along_axis(name: str, types: Types, attributes: Attributes) -> TensorT
     return tensor_type(tensor.dtype, shape)
 
 
-def _reshape(types: Types, attributes: Attributes) -> TensorType:
+def _reshape(types: Types, attributes: Attributes, algebra: Algebra) -> TensorType:
     tensor, shape = require_tensor("reshape", types[0]), attributes["shape"]
-    if reshape_groups(tensor.shape, shape) is None:
+    if reshape_groups(tensor.shape, shape, algebra) is None:
         raise TypeRuleError(
             f"reshape: [{_shown(tensor.shape)}] cannot be seen to have as many elements as [{_shown(shape)}]",
             hint="each dim, or run of dims, must become one whose product is the same symbol, number or formula",
@@ -210,7 +186,9 @@ def _shown(shape: Sequence[Formula]) -> str:
     return ", ".join(map(show, shape))
 
 
-def reshape_groups(old: Sequence[Formula], new: Sequence[Formula]) -> list[tuple[range, range]] | None:
+def reshape_groups(
+    old: Sequence[Formula], new: Sequence[Formula], algebra: Algebra = NO_FACTS
+) -> list[tuple[range, range]] | None:
     """Runs of dims of ``old`` and ``new`` with equal products, the shortest ones, in order; None where there are
     none. Shapes without elements are one run each."""
     if product(old) == product(new) == 0:
@@ -218,45 +196,46 @@ def reshape_groups(old: Sequence[Formula], new: Sequence[Formula]) -> list[tuple
     groups: list[tuple[range, range]] = []
     at_old = at_new = 0
     while at_old < len(old) or at_new < len(new):
-        found = _shortest_group(old, new, at_old, at_new)
+        found = _shortest_group(algebra, old[at_old:], new[at_new:])
         if found is None:
             return None
-        groups.append((range(at_old, found[0]), range(at_new, found[1])))
-        at_old, at_new = found
+        end_old, end_new = at_old + found[0], at_new + found[1]
+        groups.append((range(at_old, end_old), range(at_new, end_new)))
+        at_old, at_new = end_old, end_new
     return groups
 
 
-def _shortest_group(old: Sequence[Formula], new: Sequence[Formula], at_old: int, at_new: int) -> tuple[int, int] | None:
-    ends = [(i, j) for i in range(at_old, len(old) + 1) for j in range(at_new, len(new) + 1)]
-    for i, j in sorted(ends, key=lambda end: (end[0] + end[1], end)):
-        if (i, j) != (at_old, at_new) and _sorted_product(old[at_old:i]) == _sorted_product(new[at_new:j]):
-            return i, j
-    return None
+def _shortest_group(algebra: Algebra, old: Sequence[Formula], new: Sequence[Formula]) -> tuple[int, int] | None:
+    """How many dims of ``old`` and ``new`` from the first on have equal products, the fewest; None where none have."""
+    left, right = ([algebra.product(dims[:count]) for count in range(len(dims) + 1)] for dims in (old, new))
+    counts = [(i, j) for i in range(len(left)) for j in range(len(right)) if i or j]
+    counts.sort(key=lambda count: (sum(count), count))
+    return next(((i, j) for i, j in counts if left[i] == right[j]), None)
 
 
 def reshaped_strides(
-    strides: Sequence[Formula], old: Sequence[Formula], new: Sequence[Formula]
+    strides: Sequence[Formula], old: Sequence[Formula], new: Sequence[Formula], algebra: Algebra = NO_FACTS
 ) -> tuple[Formula, ...] | None:
     """The strides of a tensor of shape ``old`` when it is seen as ``new``; None where no strides say it. Where there is
     no element any strides do."""
     if 0 in old:
         return tuple(product([extent or 1 for extent in new[dim + 1 :]]) for dim in range(len(new)))
     found: list[Formula] = []
-    for old_run, new_run in reshape_groups(old, new) or ():
-        inner = _one_stride([(old[dim], strides[dim]) for dim in old_run if old[dim] != 1])
+    for old_run, new_run in reshape_groups(old, new, algebra) or ():
+        inner = _one_stride(algebra, [(old[dim], strides[dim]) for dim in old_run if old[dim] != 1])
         if inner is None:
             return None
         found += [product([inner, *new[dim + 1 : new_run.stop]]) for dim in new_run]
     return tuple(found)
 
 
-def _one_stride(dims: Sequence[tuple[Formula, Formula]]) -> Formula | None:
+def _one_stride(algebra: Algebra, dims: Sequence[tuple[Formula, Formula]]) -> Formula | None:
     """The innermost stride of ``(extent, stride)`` dims that are walked as one; None where they cannot be."""
     if not dims:
         return 0
     running = inner = dims[-1][1]
     for extent, stride in reversed(dims):
-        if stride != running:
+        if not algebra.equal(stride, running):
             return None
         running = product([extent, stride])
     return inner
@@ -265,14 +244,6 @@ def _one_stride(dims: Sequence[tuple[Formula, Formula]]) -> Formula | None:
 def _contiguous(types: Types, attributes: Attributes) -> TensorType:
     tensor = require_tensor("contiguous", types[0])
     return tensor_type(tensor.dtype, tensor.shape)
-
-
-def _sorted_product(extents: Sequence[Formula]) -> Formula:
-    """The product with its factors in one order."""
-    flat = product(extents)
-    if not isinstance(flat, tuple) or flat[0] != "mul":
-        return flat
-    return product(sorted(flat[1:], key=repr))  # type: ignore[arg-type]
 
 
 def _triangle(name: str) -> OpDef:
@@ -335,15 +306,15 @@ def _reading(name: str, kind: Kind, infer: Infer, reference: Callable[..., Any],
 INDEXING = (
     define("permute(x, permutation: dims)", Kind.VIEW, _permute, lambda torch, x, permutation: x.permute(permutation),
            example="permute(x: T[M, N, K], [0, 2, 1])", copies=True, is_alias=True),
-    define("slice(x, start_indices: shape, end_indices: shape, strides: shape = None)", Kind.INDEX, _slice, _sliced,
-           example="slice(x: T[M, N], [0, N // 2], [M, N])", copies=True, reads_part=True),
-    define("pad(x, pad_widths: shape, value = 0)", Kind.INDEX, _pad, _padded, example="pad(x: T[M, N], [1, 2])"),
-    define("place(x, pad_widths: shape)", Kind.INDEX, _pad, _padded, example="place(x: T[M, N], [1, 2])"),
+    define_sized("slice(x, start_indices: shape, end_indices: shape, strides: shape = None)", Kind.INDEX, _slice,
+                 _sliced, example="slice(x: T[M, N], [0, N // 2], [M, N])", copies=True, reads_part=True),
+    define_sized("pad(x, pad_widths: shape, value = 0)", Kind.INDEX, _pad, _padded, example="pad(x: T[M, N], [1, 2])"),
+    define_sized("place(x, pad_widths: shape)", Kind.INDEX, _pad, _padded, example="place(x: T[M, N], [1, 2])"),
     define("cat(tensors: values, dim: int)", Kind.COMPOSITE, _cat,
            lambda torch, *tensors, dim: torch.cat(tensors, dim), example="cat([a: T[M, N], b: T[M, K]], dim=1)"),
     define("contiguous(x)", Kind.POINTWISE, _contiguous, lambda torch, x: x.contiguous(), cuda="{0}",
            scalar=lambda dtype, x: x, copies=True, of_elements=False),
-    define("reshape(x, shape: shape)", Kind.INDEX, _reshape, lambda torch, x, shape: x.reshape(shape),
+    define_sized("reshape(x, shape: shape)", Kind.INDEX, _reshape, lambda torch, x, shape: x.reshape(shape),
            example="reshape(x: T[M, N, 8], [M, 8 * N])", copies=True),
     _reading("take", Kind.INDEX, _take, _taken, "(x: T[M, N], index: int64[K, 2], dim=1)"),
     _reading("index_select", Kind.COMPOSITE, _index_select, _taken, "(x: T[M, N], index: int64[K], dim=1)"),

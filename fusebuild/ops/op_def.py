@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Any, TypeAlias
 
+from fusebuild.ir.algebra import NO_FACTS, Algebra
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.types import Literal, TensorType, ValueType
@@ -19,6 +20,10 @@ Attributes: TypeAlias = "Mapping[str, Attribute]"
 Types: TypeAlias = "Sequence[ValueType]"
 Infer: TypeAlias = "Callable[[Types, Attributes], ValueType | tuple[ValueType, ...]]"
 """The types of an op's results for those of its operands; that of the only result may stand for itself."""
+InferSized: TypeAlias = "Callable[[Types, Attributes, Algebra], ValueType | tuple[ValueType, ...]]"
+"""The same for an op whose result depends on how sizes compare."""
+InferTypes: TypeAlias = "Callable[..., tuple[ValueType, ...]]"
+"""``infer(types, attributes, algebra=NO_FACTS)``: the types of the results under what is known of sizes."""
 
 
 class Kind(enum.Enum):
@@ -95,7 +100,7 @@ class OpDef:
     name: str
     kind: Kind
     parameters: tuple[Parameter, ...]
-    infer: Callable[[Types, Attributes], tuple[ValueType, ...]]
+    infer: InferTypes
     reference: Callable[..., Any]
     operand_dtypes: Callable[[Types, Attributes], tuple[DType, ...]] = _as_they_are
     result_dtype: Callable[[DType], DType] = same_dtype
@@ -175,8 +180,17 @@ def define(signature: str, kind: Kind, infer: Infer, reference: Callable[..., An
     parameter stand its kind, where that is not ``value``, and its default. ``facts`` are the other fields of
     :class:`OpDef`."""
 
-    def types_of(types: Types, attributes: Attributes) -> tuple[ValueType, ...]:
-        found = infer(types, attributes)
+    def under_any_facts(types: Types, attributes: Attributes, algebra: Algebra) -> ValueType | tuple[ValueType, ...]:
+        return infer(types, attributes)
+
+    return define_sized(signature, kind, under_any_facts, reference, **facts)
+
+
+def define_sized(signature: str, kind: Kind, infer: InferSized, reference: Callable[..., Any], **facts: Any) -> OpDef:
+    """:func:`define` for an op whose type rule asks how sizes compare."""
+
+    def types_of(types: Types, attributes: Attributes, algebra: Algebra = NO_FACTS) -> tuple[ValueType, ...]:
+        found = infer(types, attributes, algebra)
         return found if isinstance(found, tuple) else (found,)
 
     name, parameters = signature.removesuffix(")").split("(")

@@ -82,6 +82,11 @@ def bind_extents(fusion: Fusion, inputs: Sequence[Argument], given: Mapping[str,
             sized.append((value, dim, extent, size))
             if isinstance(extent, str):
                 extents.setdefault(extent, size)
+    for solution in fusion.solved.solutions:
+        if solution.symbol not in extents:
+            size = next(size for value, dim, _, size in sized if (value.fid, dim) == (solution.input, solution.dim))
+            factor, offset = (evaluate_formula(each, extents) for each in (solution.factor, solution.offset))
+            extents[solution.symbol] = (solution.divisor * size - offset) // factor if factor else 0
     for value, dim, extent, size in sized:
         if (expected := evaluate_formula(extent, extents)) != size:
             raise UsageError(f"dim {dim} of input {value.name} is {show(extent)} = {expected}, got {size}")

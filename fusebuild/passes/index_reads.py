@@ -61,7 +61,7 @@ def _repeated(movers: _Movers, move: Pad, source: Value, location: SourceLocatio
     well be that element."""
     rest = move.without_repeats(source.tensor.shape)
     moved = source if rest.is_idle(source.tensor.shape) else movers.of(rest).moved(source, location)
-    (placed,) = OPS["place"].infer([source.type], move.attributes())
+    (placed,) = movers.rewriter.builder.infer(OPS["place"], [source.type], move.attributes())
     assert isinstance(placed, TensorType)
     name = f"{source.name}_repeated"
     return movers.rewriter.emit("expand", [moved], name=name, location=location, shape=placed.shape)
@@ -140,7 +140,8 @@ class _Movers:
         """``value``, or a copy of it; ``new_shape`` is what it is reshaped to."""
         strides = [stride for stride in value.tensor.strides if stride is not None]
         is_known = len(strides) == value.tensor.rank
-        if is_known and (new_shape is None or reshaped_strides(strides, value.tensor.shape, new_shape) is not None):
+        shape, algebra = value.tensor.shape, self.rewriter.builder.algebra
+        if is_known and (new_shape is None or reshaped_strides(strides, shape, new_shape, algebra) is not None):
             return value
         if value.fid not in self.copies:
             name = f"{value.name}_contiguous"
@@ -273,12 +274,14 @@ class _Mover:
         if isinstance(self.move, Stay):
             return value.tensor.shape
         operands = [value.type, *(each.type for each in self.move.operands)]
-        (result,) = OPS[self.move.op].infer(operands, self.move.attributes())
+        (result,) = self.rewriter.builder.infer(OPS[self.move.op], operands, self.move.attributes())
         return result.shape  # type: ignore[union-attr]
 
     def _counted(self, value: Value, iota: Expr) -> Value:
         """The slice of an ``iota`` of whole numbers: another one."""
-        ((first, count, step),) = slice_bounds(value.tensor.shape, self.move.attributes())
+        ((first, count, step),) = slice_bounds(
+            value.tensor.shape, self.move.attributes(), self.rewriter.builder.algebra
+        )
         start, stride = (operand.literal for operand in self.rewriter.operands(iota))
         assert isinstance(start, int)
         assert isinstance(stride, int)

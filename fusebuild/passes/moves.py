@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from fusebuild.ir.algebra import Algebra
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.values import Attribute, Expr, Value
 from fusebuild.ops.indexing import pad_widths, reshape_groups
@@ -139,6 +140,7 @@ class Reshape:
 
     old: tuple[Formula, ...]
     new: tuple[Formula, ...]
+    algebra: Algebra
 
     op = "reshape"
     operands: ClassVar[tuple[Value, ...]] = ()
@@ -152,7 +154,7 @@ class Reshape:
     def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Reshape | None:
         """None where the operand broadcasts along some dims of a run that is reshaped as one, and not along others."""
         new: list[Formula] = []
-        for old_run, new_run in reshape_groups(self.old, self.new) or ():
+        for old_run, new_run in reshape_groups(self.old, self.new, self.algebra) or ():
             own = [shape[dim] for dim in old_run]
             if own == [self.old[dim] for dim in old_run]:
                 new += [self.new[dim] for dim in new_run]
@@ -160,7 +162,7 @@ class Reshape:
                 new += [1 for _ in new_run]
             else:
                 return None
-        return Reshape(old=tuple(shape), new=tuple(new))
+        return replace(self, old=tuple(shape), new=tuple(new))
 
     def before_take(self, take: Expr, source: Sequence[Formula], index: Sequence[Formula]) -> BeforeTake | None:
         """As :meth:`DimByDim.before_take`; None where dims of the index are merged with others."""
@@ -168,7 +170,7 @@ class Reshape:
             return None
         (dim,) = normalize_dims(take.op, [take.attribute("dim")], len(source))
         end = dim + len(index)
-        groups = reshape_groups(self.old, self.new) or ()
+        groups = reshape_groups(self.old, self.new, self.algebra) or ()
         if any(not (old.stop <= dim or old.start >= end or dim <= old.start <= old.stop <= end) for old, _ in groups):
             return None
         parts: list[list[Formula]] = [[], [], []]
@@ -176,8 +178,8 @@ class Reshape:
             parts[0 if old.stop <= dim else 2 if old.start >= end else 1] += self.new[new.start : new.stop]
         before, own, after = parts
         return BeforeTake(
-            source=Reshape(old=tuple(source), new=(*before, source[dim], *after)),
-            index=Reshape(old=tuple(index), new=tuple(own)),
+            source=replace(self, old=tuple(source), new=(*before, source[dim], *after)),
+            index=replace(self, old=tuple(index), new=tuple(own)),
             dim=len(before),
         )
 
@@ -288,7 +290,8 @@ def move_of(rewriter: Rewriter, expr: Expr) -> Move:
         case "pad" | "place":
             return Pad(dims=tuple(pad_widths(tensor.rank, named)))
         case "reshape":
-            return Reshape(old=tensor.shape, new=rewriter.value(expr.outputs[0]).tensor.shape)
+            new = rewriter.value(expr.outputs[0]).tensor.shape
+            return Reshape(old=tensor.shape, new=new, algebra=rewriter.builder.algebra)
         case "slice":
             steps = named["strides"] or (1,) * tensor.rank
             return Slice(dims=tuple(zip(named["start_indices"], named["end_indices"], steps, strict=True)))

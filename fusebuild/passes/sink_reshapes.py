@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fusebuild.ir.algebra import Algebra
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Attribute, Expr, Output, Value
@@ -64,7 +65,7 @@ class _Sinker:
 
     def __init__(self, rewriter: Rewriter) -> None:
         self.rewriter = rewriter
-        self._fusion = rewriter.fusion
+        self._fusion, self._algebra = rewriter.fusion, rewriter.builder.algebra
         self._finer: dict[int, _Finer] = {}
         self._landed: set[int] = set()
         self._overwriting = {output.fid for output in self._fusion.outputs if output.alias is not None}
@@ -105,7 +106,7 @@ class _Sinker:
         (source,), (result,) = expr.inputs, expr.outputs
         finer = self._finer.get(source)
         value = self.rewriter.value(source) if finer is None else finer.value
-        runs = _merged_runs(value.tensor.shape, self._shape(result))
+        runs = _merged_runs(value.tensor.shape, self._shape(result), self._algebra)
         if finer is not None and value.tensor.shape == self._shape(result):
             self.rewriter.replace(result, value)
         elif runs is None:
@@ -206,7 +207,7 @@ class _Sinker:
             return value
         if all(now == then or {*now, *then} == {1} for now, then in zip(has, wanted, strict=True)):
             return _with_ones(self.rewriter, value, has, wanted)
-        if not reads_as(self.rewriter, value, target):
+        if not reads_as(self.rewriter, value, target, self._algebra):
             return None
         return self.rewriter.emit("reshape", [value], name=f"{value.name}_reshape", shape=target)
 
@@ -245,7 +246,7 @@ def _runs_of(parts: Sequence[tuple[Formula, ...]]) -> tuple[range, ...]:
     return tuple(range(end - len(part), end) for end, part in zip(ends, parts, strict=True))
 
 
-def _merged_runs(old: Sequence[Formula], new: Sequence[Formula]) -> tuple[range, ...] | None:
+def _merged_runs(old: Sequence[Formula], new: Sequence[Formula], algebra: Algebra) -> tuple[range, ...] | None:
     """The run of dims of ``old`` that makes up each dim of ``new``; None where a dim of ``old`` is split, and where
     there are no elements, or a dim of size 1 is added, which ``broadcast`` does."""
     if 0 in old:
@@ -253,7 +254,7 @@ def _merged_runs(old: Sequence[Formula], new: Sequence[Formula]) -> tuple[range,
     runs: list[range] = []
     for extent in new:
         begin = runs[-1].stop if runs else 0
-        ends = [end for end in range(begin + 1, len(old) + 1) if _is_run_of(old[begin:end], extent)]
+        ends = [end for end in range(begin + 1, len(old) + 1) if _is_run_of(old[begin:end], extent, algebra)]
         if not ends:
             return None
         runs.append(range(begin, ends[0]))
@@ -262,9 +263,9 @@ def _merged_runs(old: Sequence[Formula], new: Sequence[Formula]) -> tuple[range,
     return (*runs[:-1], range(runs[-1].start, len(old)))
 
 
-def _is_run_of(extents: Sequence[Formula], whole: Formula) -> bool:
+def _is_run_of(extents: Sequence[Formula], whole: Formula, algebra: Algebra) -> bool:
     """Whether dims of ``extents`` have together as many elements as one of ``whole``."""
-    return reshape_groups(extents, (whole,)) is not None
+    return reshape_groups(extents, (whole,), algebra) is not None
 
 
 def _with_ones(

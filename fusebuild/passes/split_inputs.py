@@ -34,14 +34,14 @@ def split_inputs(fusion: Fusion) -> dict[int, Parts]:
         fid: parts
         for fid in fusion.inputs
         if (parts := _parts(fusion.value(fid), wanted)) is not None
-        and strides_say(fusion.value(fid).tensor, [extent for part in parts for extent in part])
+        and strides_say(fusion.value(fid).tensor, [extent for part in parts for extent in part], fusion.algebra)
     }
 
 
 def _moves_up(fusion: Fusion, reshape: Expr) -> bool:
     """Whether ``reshape`` can move up to what is in memory."""
     source, result = fusion.value(reshape.inputs[0]), fusion.value(reshape.outputs[0])
-    return reads_as(_Recorded(fusion), source, result.tensor.shape)
+    return reads_as(_Recorded(fusion), source, result.tensor.shape, fusion.algebra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Recorded:
 def _splits(fusion: Fusion, reshape: Expr) -> Iterator[tuple[int, tuple[Formula, ...]]]:
     """The dims of what ``reshape`` reads that it splits, and into which."""
     old, new = (fusion.value(fid).tensor.shape for fid in (reshape.inputs[0], reshape.outputs[0]))
-    for old_run, new_run in reshape_groups(old, new) or ():
+    for old_run, new_run in reshape_groups(old, new, fusion.algebra) or ():
         if len(old_run) == 1 and len(new_run) > 1:
             yield old_run.start, new[new_run.start : new_run.stop]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from fusebuild.ir.algebra import Algebra
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr, Value
@@ -22,7 +23,7 @@ class Definitions(Protocol):
         """What ``expr`` reads."""
 
 
-def reads_as(definitions: Definitions, value: Value, shape: Sequence[Formula]) -> bool:
+def reads_as(definitions: Definitions, value: Value, shape: Sequence[Formula], algebra: Algebra) -> bool:
     """Whether ``value`` can be had in ``shape`` without a trip through memory: it is computed element by element, and
     without broadcasts, from inputs whose strides say where their elements are in that shape."""
     waiting, seen = [value], {value.fid}
@@ -32,7 +33,7 @@ def reads_as(definitions: Definitions, value: Value, shape: Sequence[Formula]) -
         if current.tensor.shape == tuple(shape) or (expr is not None and expr.op == "full"):
             continue
         if expr is None:
-            if not strides_say(current.tensor, shape):
+            if not strides_say(current.tensor, shape, algebra):
                 return False
             continue
         tensors = [operand for operand in definitions.operands(expr) if operand.is_tensor and not operand.tensor.cpu]
@@ -44,7 +45,7 @@ def reads_as(definitions: Definitions, value: Value, shape: Sequence[Formula]) -
     return True
 
 
-def strides_say(tensor: TensorType, shape: Sequence[Formula]) -> bool:
+def strides_say(tensor: TensorType, shape: Sequence[Formula], algebra: Algebra) -> bool:
     """Whether strides say where the elements of ``tensor`` are in ``shape``."""
     strides = [stride for stride in tensor.strides if stride is not None]
-    return len(strides) == tensor.rank and reshaped_strides(strides, tensor.shape, shape) is not None
+    return len(strides) == tensor.rank and reshaped_strides(strides, tensor.shape, shape, algebra) is not None

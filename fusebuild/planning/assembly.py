@@ -26,6 +26,7 @@ from fusebuild.artifact.plan import (
     PlanFact,
     PlanOutput,
     PlanSegment,
+    PlanSolution,
     PlanValue,
     Slot,
     TargetPlan,
@@ -36,6 +37,7 @@ from fusebuild.artifact.plan import (
 from fusebuild.ir.fid import OriginalFid, SegmentFid
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.solving import Solution
 from fusebuild.ir.text import print_fusion
 from fusebuild.ir.types import TensorType, tensor_type
 from fusebuild.ir.values import ExtentFact, Output
@@ -181,6 +183,19 @@ def assemble(
         outputs=tuple(_plan_output(output, views) for output in fusion.outputs),
         targets=tuple(targets),
         choices=_plan_choices(written or fusion) or msgspec.UNSET,
+        relations=fusion.relations or msgspec.UNSET,
+        solutions=tuple(map(_plan_solution, fusion.solved.solutions)) or msgspec.UNSET,
+    )
+
+
+def _plan_solution(solution: Solution) -> PlanSolution:
+    return PlanSolution(
+        symbol=solution.symbol,
+        input=OriginalFid(solution.input),
+        dim=solution.dim,
+        divisor=solution.divisor,
+        factor=solution.factor,
+        offset=solution.offset,
     )
 
 
@@ -344,7 +359,7 @@ def _of_the_plan(extents: Mapping[Formula, int], arg: Arg[SegmentFid], first_slo
     """``arg`` with the plan's number for a slot, which has ``first_slot`` as the segment's first, and for a size."""
     if isinstance(arg, WorkspaceArg):
         return WorkspaceArg(slot=first_slot + arg.slot)
-    if isinstance(arg, FormulaArg) and isinstance(arg.formula, str):
+    if isinstance(arg, FormulaArg) and arg.formula in extents and isinstance(arg.formula, str):
         return ExtentArg(fid=extents[arg.formula])
     return arg
 

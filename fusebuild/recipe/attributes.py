@@ -7,15 +7,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from fusebuild.errors import SourceLocation, nearest
-from fusebuild.ir.formula import Formula, constants, depth
+from fusebuild.ir.formula import Formula
 from fusebuild.ir.values import Attribute
 from fusebuild.ops.op_def import Parameter
-from fusebuild.recipe.extents import ACCEPTED, combined
-from fusebuild.recipe.fields import MAX_EXTENT, dtype_hint, dtype_named
+from fusebuild.recipe.extents import MAX_EXTENT, combined
+from fusebuild.recipe.fields import dtype_hint, dtype_named
 from fusebuild.recipe.text import Problems
 
-MAX_EXTENT_DEPTH = 16
-"""How deep the arithmetic of an extent may be: plans hold formulas of extents, and bound how deep those are."""
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
@@ -98,18 +96,10 @@ class AttributeReader:
         left, right = self._extent(op, parameter, node.left), self._extent(op, parameter, node.right)
         if left is None or right is None:
             return None
-        result = combined(node.op, left, right)
-        if result is None:
-            self._error(node, ACCEPTED)
-        elif isinstance(result, int) and result < 0:
-            self._error(node, f"the extent is {result}, less than 0")
-        elif (largest := max(map(abs, constants(result)), default=0)) > MAX_EXTENT:
-            self._error(node, f"the extent has a factor or a term of {largest}, more than {MAX_EXTENT}")
-        elif depth(result) > MAX_EXTENT_DEPTH:
-            self._error(node, f"the extent is nested more than {MAX_EXTENT_DEPTH} deep")
-        else:
-            return result
-        return None
+        result, problem = combined(node.op, left, right)
+        if problem:
+            self._error(node, problem)
+        return result
 
     def _mask(self, op: Signed, parameter: Parameter, node: ast.expr) -> Attribute:
         items = node.elts if isinstance(node, ast.List | ast.Tuple) else []

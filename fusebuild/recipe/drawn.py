@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from fusebuild.ir.formula import Formula, evaluate
+from fusebuild.ir.formula import Formula, evaluate, symbols
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import ExtentFact
-from fusebuild.recipe.fields import MAX_EXTENT
+from fusebuild.recipe.extents import MAX_EXTENT
 from fusebuild.recipe.recipe import Recipe
-from fusebuild.recipe.sections import broken_fact
+from fusebuild.recipe.sections import broken_fact, broken_relation
 from fusebuild.recipe.sizes import least_bytes_formula, numels_of, symbols_of
 
 SMALL = (10**5, 32 * 10**6)
@@ -110,7 +110,8 @@ class _Space:
     def __init__(self, recipe: Recipe, max_elements: int | None) -> None:
         fusion = recipe.fusion
         facts = {fact.symbol: fact for fact in fusion.facts}
-        self._facts = fusion.facts
+        self._facts, self._relations = fusion.facts, fusion.relations
+        self._dims = {binding.extent for binding in fusion.extents if isinstance(binding.extent, tuple)}
         self._ranges = {symbol: _Range(facts.get(symbol, ExtentFact(symbol=symbol))) for symbol in symbols_of(fusion)}
         self._least = {symbol: each.low for symbol, each in self._ranges.items()}
         is_empty = 0 in self._least.values()
@@ -190,6 +191,10 @@ class _Space:
         """Whether ``case`` keeps all facts and the limit of elements, and each input has integers to be drawn from."""
         if any(broken_fact(fact, case[fact.symbol]) for fact in self._facts):
             return False
+        if any(broken_relation(relation, case) for relation in self._relations):
+            return False
+        if any(evaluate(dim, case) < 1 for dim in self._dims):
+            return False
         if self._max_elements is not None and self._amount_of(case) > self._max_elements:
             return False
         return all(evaluate(low, case) < evaluate(high, case) for low, high in self._integers)
@@ -201,5 +206,5 @@ def _rows_first(fusion: Fusion) -> list[str]:
     innermost: list[Formula] = [
         value.tensor.shape[value.tensor.stride_order.index(0)] for value in widest if value.tensor.rank
     ]
-    rows = [extent for extent in innermost if isinstance(extent, str)]
+    rows = [symbol for extent in innermost for symbol in symbols(extent)]
     return list(dict.fromkeys([*rows[:1], *symbols_of(fusion)]))

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from fusebuild.errors import SourceLocation, nearest
 from fusebuild.ir.formula import Formula, constants, depth
 from fusebuild.recipe.body import BodyText, parsing
-from fusebuild.recipe.extents import ACCEPTED, combined
-from fusebuild.recipe.fields import MAX_EXTENT, Fields
+from fusebuild.recipe.extents import ACCEPTED, MAX_EXTENT, computed
+from fusebuild.recipe.fields import Fields
 from fusebuild.recipe.text import Node, Problems, Scalar, Source
 
 MAX_SEGMENTS = 1 << 20
@@ -107,7 +107,7 @@ class _FormulaReader:
     ) -> Formula | None:
         if left is None or right is None:
             return None
-        formula = combined(operator, left, right)
+        formula = computed(operator, left, right)
         if formula is not None:
             return self._limited(node, formula)
         self._refuse(node, ACCEPTED)

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 
 from fusebuild.errors import SourceLocation, nearest
 from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula
 from fusebuild.ir.types import Literal
+from fusebuild.recipe.extents import MAX_EXTENT, ExtentText
 from fusebuild.recipe.names import name_problem
 from fusebuild.recipe.text import Mapping, Node, Problems, Scalar, Sequence
 
-MAX_EXTENT = 1 << 40
 _YAML_11_WORDS = frozenset(["yes", "no", "on", "off", "true", "false", "null", "~"])
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
+_ARITHMETIC = re.compile(r"[-+*/()]")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NOT_FINITE = {".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
 _OTHER_SPELLINGS = {spelling: dtype.value for dtype in DType for spelling in dtype.row.spellings}
@@ -54,10 +56,10 @@ def dtype_hint(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TensorSpelling:
-    """``bfloat16[M, 8]`` taken apart, with the place of each dim."""
+    """``bfloat16[M, 2*N, 8]`` taken apart, with the place of each dim."""
 
     dtype: DType
-    shape: tuple[int | str, ...]
+    shape: tuple[Formula, ...]
     places: tuple[SourceLocation, ...]
 
 
@@ -206,21 +208,22 @@ class Fields:
             return None
         return TensorSpelling(dtype, tuple(dim for dim, _ in dims), tuple(place for _, place in dims))
 
-    def _dims(self, scalar: Scalar, offset: int, text: str) -> list[tuple[int | str, SourceLocation]] | None:
+    def _dims(self, scalar: Scalar, offset: int, text: str) -> list[tuple[Formula, SourceLocation]] | None:
         if not text.strip():
             return []
-        dims: list[tuple[int | str, SourceLocation]] = []
+        dims: list[tuple[Formula, SourceLocation]] = []
         pieces = text.split(",")
         for piece in pieces:
             word = piece.strip()
             place = scalar.part(offset + len(piece) - len(piece.lstrip()), len(word))
+            is_sum = _ARITHMETIC.search(word) is not None and not _INTEGER.fullmatch(word)
+            dim = ExtentText(scalar, offset, piece, self.problems).extent() if is_sum else self._dim(word, place)
             offset += len(piece) + 1
-            dim = self._dim(word, place)
             if dim is not None:
                 dims.append((dim, place))
         return dims if len(dims) == len(pieces) else None
 
-    def _dim(self, word: str, place: SourceLocation) -> int | str | None:
+    def _dim(self, word: str, place: SourceLocation) -> Formula | None:
         if _INTEGER.fullmatch(word):
             return self._within(word, "the extent", 0, MAX_EXTENT, place)
         message, hint = name_problem(word) if word else ("a dim is missing here", "write a symbol or a size")

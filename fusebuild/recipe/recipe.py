@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from fusebuild.errors import RecipeError, SourceLocation, UsageError, nearest, one_line
-from fusebuild.ir.formula import Formula, evaluate
+from fusebuild.ir.formula import Formula, evaluate, symbols
 from fusebuild.ir.fusion import Fusion
-from fusebuild.ir.values import Value
+from fusebuild.ir.solving import divided, solve
+from fusebuild.ir.values import ExtentBinding, Value
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.type_rules import TypeRuleError
 from fusebuild.recipe.bench import BenchSpec, read_reference
@@ -139,8 +140,12 @@ class _Recorder:
 
     def __init__(self, source: Source, sections: Sections, problems: Problems) -> None:
         self._source, self._sections, self._problems = source, sections, problems
+        facts = [fact for fact, _ in sections.facts]
         self._sources = {each.path: each for each in (source, *(included.source for included in sections.includes))}
-        self._builder = FusionBuilder(sections.name, doc=sections.doc)
+        self._builder = FusionBuilder(
+            sections.name, doc=sections.doc, facts=facts, relations=[each.formula for each in sections.relations]
+        )
+        self._builder.know_symbols(sections.symbols)
         self._scope = Scope(symbols=sections.symbols)
         self._scope.owners.update(dict.fromkeys(sections.symbols, "an extent"))
         self._aliased: dict[str, str] = {}
@@ -152,6 +157,7 @@ class _Recorder:
         for tensor in self._sections.inputs:
             self._scope.owners[tensor.name] = "an input"
             self._record_input(tensor)
+        self._check_solved()
         for scalar in self._sections.scalars:
             self._scope.owners[scalar.name] = "a scalar"
             name, dtype, place = scalar.name, scalar.dtype, scalar.place
@@ -178,6 +184,23 @@ class _Recorder:
             return
         if tensor.range is not None:
             self.ranges[value.fid] = (tensor.range.low, tensor.range.high)
+
+    def _check_solved(self) -> None:
+        """Each symbol can be told from the sizes of a call."""
+        if not self._sections.knows_values:
+            return
+        spelled = [(dim, place) for tensor in self._sections.inputs
+                   for dim, place in zip(tensor.type.shape, tensor.type.places, strict=True)]  # fmt: skip
+        bindings = [
+            ExtentBinding(fid=-1 - at, input=0, dim=at, extent=self._builder.algebra.canonical(dim))
+            for at, (dim, _) in enumerate(spelled)
+        ]
+        for symbol in solve(bindings, self._builder.algebra).unknown:
+            place = next(place for dim, place in spelled if symbol in symbols(dim))
+            hint = f"name {symbol} alone as a dim of an input"
+            if (multiple := divided((binding.extent for binding in bindings), symbol)) > 1:
+                hint = f"state '{symbol}: {{multiple_of: {multiple}}}' under extents, or {hint}"
+            self._problems.add(place, f"the size of {symbol} cannot be told from the shapes of the inputs", hint)
 
     def record_rest(self) -> BenchSpec:
         """All that names inputs and scalars; how to measure it."""
@@ -321,9 +344,7 @@ class _Recorder:
         for section in self._sections.lambdas:
             if section.place.path != self._source.path and section.name not in combined:
                 self._builder.lambdas.pop(section.name, None)  # included, and none of the fusion's
-        fusion = self._builder.finish(
-            facts=[fact for fact, _ in self._sections.facts], cases=[case.sizes for case in self._sections.cases]
-        )
+        fusion = self._builder.finish(cases=[case.sizes for case in self._sections.cases])
         if fusion.lambdas:
             from fusebuild.ops.lambda_checks import check_lambdas  # most recipes have none
 

@@ -13,7 +13,7 @@ from fusebuild.ir.dtype import SCALAR_DTYPES, DType
 from fusebuild.ops.library import LIBRARY
 from fusebuild.ops.table import OPS
 from fusebuild.recipe.expect import MAX_SEGMENTS
-from fusebuild.recipe.fields import MAX_EXTENT
+from fusebuild.recipe.extents import MAX_EXTENT
 from fusebuild.recipe.names import MAX_NAME_LENGTH
 
 Schema = dict[str, Any]
@@ -41,6 +41,11 @@ def _sections() -> Mapping[str, Schema]:
             "description": "libraries of composites and lambdas, by their paths from the recipe's folder",
         },
         "extents": _mapping(_ref("facts"), "what is known of symbols"),
+        "relations": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "comparisons of sizes that hold in every call, such as S <= P",
+        },
         "inputs": _mapping({"anyOf": [_ref("tensor"), _ref("input")]}, "tensors that the caller gives, in order"),
         "scalars": _mapping(
             {"anyOf": [_ref("scalarDtype"), _ref("scalar")]}, "numbers that the caller gives, and constants"
@@ -97,7 +102,7 @@ def _definitions() -> Schema:
         "dtype": _one_of(DType),
         "scalarDtype": _one_of(SCALAR_DTYPES),
         "stateDtype": _one_of(SCALAR_DTYPES),
-        "tensor": {**tensor, "description": "such as bfloat16[M, N]; bfloat16[] has no dims"},
+        "tensor": {**tensor, "description": "such as bfloat16[M, 2*N]; bfloat16[] has no dims"},
         "input": _input(),
         "facts": _object(
             {

@@ -1,7 +1,7 @@
 """The sections of a recipe, read from YAML and checked one by one; the body stays text.
 
 ```
-fusion (a name)   doc   include [path of a library]   extents {symbol: facts}
+fusion (a name)   doc   include [path of a library]   extents {symbol: facts}   relations [comparisons of sizes]
 inputs {name: type or {type, contiguity, stride_order, cpu, range}}
 scalars {name: dtype or {dtype, value}}
 lambdas {name: {left, right, body, results, ordered}}   composites {name: {inputs, body, results}}
@@ -12,30 +12,34 @@ bench {reference: a torch expression, cases}   expect {segments, bytes}   allow_
 
 from __future__ import annotations
 
+from collections import abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from fusebuild.errors import SourceLocation, nearest
+from fusebuild.ir.algebra import algebra_of
 from fusebuild.ir.dtype import SCALAR_DTYPES, DType
-from fusebuild.ir.formula import Formula, evaluate
+from fusebuild.ir.formula import Formula, evaluate, known_value, show, symbols
 from fusebuild.ir.types import Literal
 from fusebuild.ir.values import ExtentFact
 from fusebuild.ops.table import OPS
 from fusebuild.recipe.composites import CompositeSection, read_composite
 from fusebuild.recipe.expect import ExpectSection, read_expect
-from fusebuild.recipe.fields import MAX_EXTENT, Fields, TensorSpelling
+from fusebuild.recipe.extents import MAX_EXTENT, ExtentText, Relation
+from fusebuild.recipe.fields import Fields, TensorSpelling
 from fusebuild.recipe.files import ReadIncluded
 from fusebuild.recipe.include import Included, read_include, read_included
 from fusebuild.recipe.lambdas import LambdaSection, read_lambda
 from fusebuild.recipe.text import Mapping, Node, Problems, Scalar, Source, parse_yaml
 
 SECTIONS = (
-    "fusion", "doc", "include", "extents", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases",
-    "bench", "expect", "allow_spills",
+    "fusion", "doc", "include", "extents", "relations", "inputs", "scalars", "lambdas", "composites", "body", "outputs",
+    "cases", "bench", "expect", "allow_spills",
 )  # fmt: skip
 LIBRARY_SECTIONS = ("doc", "lambdas", "composites")
+Sizes: TypeAlias = "abc.Mapping[str, int]"
 Section = TypeVar("Section")
 _NAMED_BY_BODIES = ("inputs", "scalars", "lambdas", "composites")
 
@@ -99,6 +103,7 @@ class Sections:
     name: str = ""
     doc: str = ""
     facts: list[tuple[ExtentFact, SourceLocation]] = field(default_factory=list)
+    relations: list[Relation] = field(default_factory=list)
     inputs: list[InputSection] = field(default_factory=list)
     scalars: list[ScalarSection] = field(default_factory=list)
     lambdas: list[LambdaSection] = field(default_factory=list)
@@ -117,8 +122,9 @@ class Sections:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Every symbol that is a dim of an input, in order of first appearance."""
-        return tuple(dict.fromkeys(dim for tensor in self.inputs for dim in tensor.type.shape if isinstance(dim, str)))
+        """Every symbol in the shapes of the inputs, in order of first appearance."""
+        dims = (dim for tensor in self.inputs for dim in tensor.type.shape)
+        return tuple(dict.fromkeys(symbol for dim in dims for symbol in symbols(dim)))
 
 
 def read_sections(source: Source, problems: Problems, read: ReadIncluded | None = None) -> Sections:
@@ -185,6 +191,7 @@ class _SectionReader:
             "inputs": self._read_inputs,
             "scalars": self._read_scalars,
             "extents": self._read_extents,
+            "relations": self._read_relations,
             "lambdas": self._read_lambdas,
             "composites": self._read_composites,
             "body": self._read_body,
@@ -377,6 +384,31 @@ class _SectionReader:
                 self._problems.add(node.location, f"{symbol} has the value {size}, but {broken}")
         return fact
 
+    def _read_relations(self, node: Node) -> None:
+        for item in self._fields.items(node, "a list of relations, such as [S <= P]") or ():
+            text = self._fields.text(item, "a relation of sizes, such as S <= P")
+            if text is not None:
+                read = ExtentText(text, 0, text.text, self._problems).relations()
+                self._sections.relations += [each for each in read if self._check_relation(each)]
+
+    def _check_relation(self, relation: Relation) -> bool:
+        """Whether ``relation`` is of symbols that there are, and can hold; where not, that is reported."""
+        own = [*dict.fromkeys(symbols(relation.formula))]
+        known = self._sections.symbols
+        unknown = [symbol for symbol in own if symbol not in known]
+        for symbol in unknown if self._knows_symbols else ():
+            hint = nearest(symbol, known) or "a symbol is named by the shape of an input"
+            self._problems.add(relation.place, f"'{symbol}' is no dim of any input", hint)
+        if unknown:
+            return False
+        before = tuple(each.formula for each in self._sections.relations)
+        algebra = algebra_of(known, tuple(fact for fact, _ in self._sections.facts), before)
+        if algebra.contradicts(relation.formula):
+            self._problems.add(relation.place, f"{show(relation.formula)} cannot hold beside what extents and "
+                               "relations say", "leave out what is wrong")  # fmt: skip
+            return False
+        return True
+
     def _read_lambdas(self, node: Node) -> None:
         self._sections.lambdas += self._named(node, "lambdas", partial(read_lambda, self._fields))
 
@@ -421,20 +453,31 @@ class _SectionReader:
         return cases
 
     def _read_case(self, node: Mapping) -> Case:
-        symbols, sizes = self._sections.symbols, dict[str, int]()
+        known, sizes = self._sections.symbols, dict[str, int]()
         facts = {fact.symbol: fact for fact, _ in self._sections.facts}
         for key, value in node.entries:
             size = self._fields.integer(value, f"the size of {key.text}", low=0, high=MAX_EXTENT)
-            if key.text not in symbols and self._knows_symbols:
-                hint = nearest(key.text, symbols) or f"symbols are {', '.join(symbols) or 'none'}"
+            if key.text not in known and self._knows_symbols:
+                hint = nearest(key.text, known) or f"symbols are {', '.join(known) or 'none'}"
                 self._problems.add(key.location, f"'{key.text}' is no dim of any input", hint)
             elif size is not None:
                 sizes[key.text] = size
                 if broken := broken_fact(facts.get(key.text), size):
                     self._problems.add(value.location, f"{key.text} is {size}, but {broken}")
-        if missing := [symbol for symbol in symbols if symbol not in {key.text for key, _ in node.entries}]:
+        self._check_case(node, sizes)
+        if missing := [symbol for symbol in known if symbol not in {key.text for key, _ in node.entries}]:
             self._problems.add(node.location, f"the case gives no size for {', '.join(missing)}")
         return Case(place=node.location, sizes=sizes)
+
+    def _check_case(self, node: Mapping, sizes: dict[str, int]) -> None:
+        """Relations hold at ``sizes``, and no dim of an input has less than no elements."""
+        for relation in self._sections.relations:
+            if broken := broken_relation(relation.formula, sizes):
+                self._problems.add(node.location, f"{broken}, but relations say {show(relation.formula)}")
+        for tensor in self._sections.inputs:
+            for extent in tensor.type.shape:
+                if {*symbols(extent)} <= {*sizes} and (size := evaluate(extent, sizes)) < 0:
+                    self._problems.add(node.location, f"the case gives '{tensor.name}' a dim {show(extent)} of {size}")
 
     def _read_bench(self, node: Node) -> None:
         entries = self._fields.entries(node, "a mapping with reference and cases", ("reference", "cases"))
@@ -451,14 +494,14 @@ class _SectionReader:
 
     def _check_ranges(self) -> None:
         """Symbols of ranges are dims of inputs, and in every case there is something to draw from."""
-        symbols = self._sections.symbols
+        known = self._sections.symbols
         for tensor in self._sections.inputs:
             if tensor.range is None:
                 continue
             bounds = (tensor.range.low, tensor.range.high)
-            unknown = [bound for bound in bounds if isinstance(bound, str) and bound not in symbols]
+            unknown = [bound for bound in bounds if isinstance(bound, str) and bound not in known]
             for bound in unknown if self._knows_symbols else ():
-                hint = nearest(bound, symbols) or "a bound is an integer or a symbol of an input's shape"
+                hint = nearest(bound, known) or "a bound is an integer or a symbol of an input's shape"
                 self._problems.add(tensor.range.place, f"'{bound}' is no dim of any input", hint)
             if unknown:
                 continue
@@ -466,13 +509,13 @@ class _SectionReader:
                 self._check_range(tensor, {}, tensor.range.place)
                 continue
             for case in self._sections.cases:
-                if {*symbols} <= {*case.sizes}:
+                if {*known} <= {*case.sizes}:
                     self._check_range(tensor, case.sizes, case.place)
 
     def _check_range(self, tensor: InputSection, sizes: dict[str, int], place: SourceLocation) -> None:
         assert tensor.range is not None
         low, high = (evaluate(bound, sizes) for bound in (tensor.range.low, tensor.range.high))
-        is_drawn = all(sizes.get(str(extent), extent) != 0 for extent in tensor.type.shape)
+        is_drawn = all(known_value(extent, sizes) != 0 for extent in tensor.type.shape)
         if low >= high and is_drawn:
             self._problems.add(place, f"no integer is in the range of input '{tensor.name}', {low} to below {high}")
 
@@ -506,6 +549,13 @@ def is_library(root: Node) -> bool:
     """Whether ``root`` is a file of composites or lambdas alone, and no recipe."""
     keys = {key.text for key, _ in root.entries} if isinstance(root, Mapping) else set()
     return bool(keys & {"composites", "lambdas"}) and keys <= {*LIBRARY_SECTIONS}
+
+
+def broken_relation(relation: Formula, sizes: Sizes) -> str:
+    """The sizes that break ``relation``, in words; empty where it holds, or where ``sizes`` do not tell."""
+    if known_value(relation, sizes) != 0:
+        return ""
+    return ", ".join(f"{symbol} is {sizes[symbol]}" for symbol in dict.fromkeys(symbols(relation)))
 
 
 def broken_fact(fact: ExtentFact | None, size: int) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fusebuild.errors import UsageError, nearest
-from fusebuild.ir.formula import Formula, evaluate, total
+from fusebuild.ir.formula import Formula, evaluate, show, total
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ops.footprint import read_bytes
-from fusebuild.recipe.sections import broken_fact
+from fusebuild.recipe.sections import broken_fact, broken_relation
 
 
 def symbols_of(fusion: Fusion) -> list[str]:
     """The symbols in the shapes of the inputs of ``fusion``, once each, in order."""
-    return list(dict.fromkeys(binding.extent for binding in fusion.extents if isinstance(binding.extent, str)))
+    return [*fusion.symbols]
 
 
 def shown_case(case: Mapping[str, int]) -> str:
@@ -34,6 +34,13 @@ def require_fitting(fusion: Fusion, case: Mapping[str, int]) -> None:
     for fact in fusion.facts:
         if broken := broken_fact(fact, case[fact.symbol]):
             raise UsageError(f"case {shown}: {fact.symbol} is {case[fact.symbol]}, but {broken}")
+    for relation in fusion.relations:
+        if broken := broken_relation(relation, case):
+            raise UsageError(f"case {shown}: {broken}, but relations say {show(relation)}")
+    for binding in fusion.extents:
+        if (size := evaluate(binding.extent, case)) < 0:
+            name = fusion.value(binding.input).name
+            raise UsageError(f"case {shown}: dim {binding.dim} of '{name}', {show(binding.extent)}, would be {size}")
 
 
 def least_bytes(fusion: Fusion, case: Mapping[str, int]) -> int:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fusebuild.artifact.plan import Plan, PlanValue, as_formula
+from fusebuild.artifact.plan import Plan, PlanSolution, PlanValue, as_formula
 from fusebuild.ir.formula import Formula, product, total
-from fusebuild.runtime.layouts import torch_dtype
+from fusebuild.runtime.layouts import solved, told_by, torch_dtype
 from fusebuild.runtime.written import written
 
 _OPERATIONS = {
@@ -60,6 +60,13 @@ class LayoutText:
             self.lines.append(f"{made} = {text}")
         return self.names.setdefault(formula, made)
 
+    def solve(self, solution: PlanSolution, shape: str) -> None:
+        """The size of the symbol that ``solution`` tells, off what the text calls the ``shape`` of its input."""
+        own = f"d{len(self.lines)}"
+        self.lines.append(f"{own} = {shape}[{int(solution.dim)}]")
+        told = LayoutText(lines=self.lines, names={**self.names, solution.symbol: own})
+        self.names[solution.symbol] = told.name(solved(solution))
+
     def layout(self, value: PlanValue) -> str:
         """The shape of ``value`` and its strides, none of which is the caller's."""
         shape, strides = ([self.name(as_formula(each)) for each in of] for of in (value.shape, value.strides))
@@ -100,6 +107,10 @@ def results_text(
     text, telling = LayoutText(), tuple(f"input_{place}" for place in places)
     for name, place in zip(telling, places, strict=True):
         text.read(f"{name}.shape", plan.value(plan.inputs[place]))
+    for solution in plan.solutions or ():
+        place = plan.inputs.index(solution.input)
+        if place in places and all(symbol in text.names for symbol in told_by(solution)):
+            text.solve(solution, f"input_{place}.shape")
     layouts, conditions, names = list[str | None](), list[str | None](), dict[str, Any]()
     for index, output in enumerate(outputs):
         conditions.append(None if output is None or output[0] is output[1] else text.have_one_span(*output))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from fusebuild.artifact.plan import Plan, PlanValue, as_formula
+from fusebuild.artifact.plan import Plan, PlanSolution, PlanValue, as_formula
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import evaluate, prepared, show
+from fusebuild.ir.formula import Formula, evaluate, prepared, product, show, symbols
 
 
 class Layout(NamedTuple):
@@ -66,13 +66,36 @@ def sizes_rule(plan: Plan) -> Callable[[Sequence[Any]], Mapping[str, Any]]:
         for each in reversed(plan.extents)
         if isinstance(each.extent, str)
     }
-    telling = {position for position, _ in places.values()}
+    solutions = [(each, positions[each.input], solution_rule(each)) for each in plan.solutions or ()]
+    telling = {position for position, _ in places.values()} | {position for _, position, _ in solutions}
 
     def sizes_of(inputs: Sequence[Any]) -> Mapping[str, Any]:
         shapes = {position: inputs[position].shape for position in telling}
-        return {symbol: shapes[position][dim] for symbol, (position, dim) in places.items()}
+        sizes = {symbol: shapes[position][dim] for symbol, (position, dim) in places.items()}
+        for solution, position, rule in solutions:
+            sizes[solution.symbol] = rule({**sizes, solution.symbol: shapes[position][solution.dim]})
+        return sizes
 
     return sizes_of
+
+
+def solution_rule(solution: PlanSolution) -> Callable[[Mapping[str, Any]], Any]:
+    """What gives the size of the symbol that ``solution`` tells, where the symbol stands for the size of its dim."""
+    return prepared(solved(solution))
+
+
+def told_by(solution: PlanSolution) -> set[str]:
+    """The symbols that have to be known before ``solution`` tells another."""
+    return {symbol for each in (solution.factor, solution.offset) for symbol in symbols(as_formula(each))}
+
+
+def solved(solution: PlanSolution) -> Formula:
+    """The size of the symbol that ``solution`` tells, as a formula in which the symbol stands for the size of its dim.
+    Where no size fits exactly it is rounded down, and the dim of that size is then another."""
+    scaled: Formula = product([solution.divisor, solution.symbol])
+    factor, offset = as_formula(solution.factor), as_formula(solution.offset)
+    shifted: Formula = scaled if offset == 0 else ("sub", scaled, offset)
+    return shifted if factor == 1 else ("floor_div", shifted, factor)
 
 
 def layout_rule(value: PlanValue) -> LayoutRule:

@@ -19,6 +19,7 @@ from fusebuild.artifact.plan import Plan, PlanValue, TargetPlan, as_formula
 from fusebuild.ir.fid import OriginalFid
 from fusebuild.ir.formula import symbols
 from fusebuild.runtime.layout_text import ResultsText, results_text
+from fusebuild.runtime.layouts import told_by
 
 Tensor: TypeAlias = Any
 Check: TypeAlias = Callable[..., object]
@@ -149,11 +150,16 @@ def _telling_inputs(plan: Plan, outputs: Sequence[OwnOutput | None]) -> list[int
         for formula in (*value.shape, *value.strides)
         for symbol in symbols(as_formula(formula))
     }
+    solutions = plan.solutions or ()
+    for solution in reversed(solutions):
+        wanted |= told_by(solution) if solution.symbol in wanted else set()
+    told_at = {(solution.input, solution.symbol) for solution in solutions}
     tensors = [
-        (place, {formula for formula in value.shape if isinstance(formula, str)})
+        (place, {formula for formula in value.shape if isinstance(formula, str)}
+         | {symbol for fid, symbol in told_at if fid == value.fid})
         for place, value in enumerate(plan.value(fid) for fid in plan.inputs)
         if value.kind == "tensor" and not value.cpu
-    ]
+    ]  # fmt: skip
     for place, told in tensors:
         if wanted <= told:
             return [place]

@@ -130,6 +130,7 @@ def extract(
         inputs=tuple(renumbered[fid] for fid in inputs),
         outputs=tuple(output.renumbered(renumbered) for output in written.values()),
         facts=fusion.facts,
+        relations=fusion.relations,
         cases=fusion.cases,
         recorded=len(renumbered),
         given=bound_symbols(fusion) if given is None else given,

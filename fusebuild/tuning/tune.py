@@ -13,7 +13,6 @@ from fusebuild.build.build_dir import write_if_changed
 from fusebuild.build.objects import Progress
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import UsageError
-from fusebuild.ir.formula import symbols
 from fusebuild.ir.fusion import Fusion
 from fusebuild.kernels.common.choice import Decision
 from fusebuild.kernels.common.neighbours import neighbours
@@ -155,7 +154,7 @@ def _assumed_sizes(point: Point) -> dict[str, int]:
 
 def _unbound(fusion: Fusion) -> list[str]:
     """The symbols whose size the inputs of the segment ``fusion`` do not tell."""
-    bound = {symbol for binding in fusion.extents for symbol in symbols(binding.extent)}
+    bound = {*fusion.symbols} - {*fusion.solved.unknown}
     return [symbol for symbol in used_symbols(fusion) if symbol not in bound]
 
 

@@ -30,6 +30,7 @@ EVERYTHING = {
     "doc": "All sections.",
     "include": ["common/more.yaml"],
     "extents": {"N": {"multiple_of": 4, "min": 4, "max": 64, "values": [8]}},
+    "relations": ["N <= 4*M", "M >= 1"],
     "inputs": {
         "x": "float[M, N]",
         "w": {"type": "float[N]", "contiguity": [True], "stride_order": [0]},

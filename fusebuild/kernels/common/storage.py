@@ -116,12 +116,12 @@ def _indexed(task: Task, expr: Expr, source: TensorType, whole: Storage) -> Stor
     own: list[Formula] = [stride for stride in whole.strides if stride is not None]
     named, result = dict(expr.attributes), task.fusion.value(expr.outputs[0]).tensor
     if expr.op == "reshape":
-        seen = reshaped_strides(own, source.shape, result.shape)
+        seen = reshaped_strides(own, source.shape, result.shape, task.fusion.algebra)
         if seen is None:
             raise UnfitError(f"{task.fusion.value(expr.inputs[0]).name} is not contiguous", expr.outputs[0])
         return replace(whole, strides=seen)
     if expr.op == "slice":
-        bounds = slice_bounds(source.shape, named)
+        bounds = slice_bounds(source.shape, named, task.fusion.algebra)
         starts = [product([first, stride]) for stride, (first, _, _) in zip(own, bounds, strict=True)]
         strides = tuple(product([stride, step]) for stride, (_, _, step) in zip(own, bounds, strict=True))
         within = tuple(

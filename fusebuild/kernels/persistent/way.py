@@ -118,9 +118,7 @@ class RowTask(Planner):
     def is_whole(self) -> bool:
         """Whether it is known that rows are whole vectors, wherever they lie."""
         inner = self.domain.axes[self.domain.inner].extent
-        promised = {fact.symbol: fact.multiple_of for fact in self.task.fusion.facts}
-        multiple = inner if isinstance(inner, int) else promised.get(str(inner), 1)
-        return multiple % self.vec == 0
+        return self.task.fusion.algebra.divides(self.vec, inner)
 
     @property
     def crosses(self) -> bool:

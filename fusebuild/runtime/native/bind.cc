@@ -192,8 +192,10 @@ class Binder {
   void BindAll() {
     const int num_inputs = static_cast<int>(plan_.inputs.size());
     for (int i = 0; i < num_inputs; ++i) BindInput(i);
+    for (const Solution& solution : plan_.solutions) Solve(solution);
     for (int i = 0; i < num_inputs; ++i) CheckShapeAndStrides(i);
     for (const Fact& fact : plan_.facts) CheckFact(fact);
+    for (const Relation& relation : plan_.relations) CheckRelation(relation);
     for (size_t i = 0; i < plan_.free_strides.size(); ++i) {
       const FreeStride& free = plan_.free_strides[i];
       bound_.key[plan_.names.symbols.size() + i] = bound_.tensors[free.input]->strides[free.dim];
@@ -273,6 +275,22 @@ class Binder {
     }
   }
 
+  // The symbol that the size of a dim tells.
+  void Solve(const Solution& solution) {
+    const int64_t size = bound_.tensors[solution.from.input]->shape[solution.from.dim];
+    const int64_t factor = solution.factor.Evaluate(bound_.environment());
+    const int64_t offset = solution.offset.Evaluate(bound_.environment());
+    int64_t scaled;
+    if (__builtin_mul_overflow(size, solution.divisor, &scaled) ||
+        __builtin_sub_overflow(scaled, offset, &scaled))
+      ThrowValueError("a size exceeds 64 bits");
+    const bool is_told = factor != 0 && factor != -1 ? scaled % factor == 0 : factor == -1;
+    const int64_t found = !is_told ? -1 : factor == -1 ? -scaled : scaled / factor;
+    if (found < 0) ThrowValueError(Untold(solution, size, factor));
+    bound_.key[solution.symbol] = found;
+    ++num_solved_;
+  }
+
   // Every dim, now that all symbols have sizes.
   void CheckShapeAndStrides(int i) {
     const Value& value = plan_.Input(i);
@@ -282,7 +300,7 @@ class Binder {
     bool empty = false, strides_match = true;
     for (int dim = 0; dim < tensor.ndim; ++dim) {
       const int64_t size = tensor.shape[dim];
-      if (value.shape[dim].Evaluate(environment) != size) ThrowValueError(Mismatch(i));
+      if (value.shape[dim].Evaluate(environment) != size) ThrowValueError(WrongSize(i, dim));
       empty |= size == 0;
       const auto& stride = value.strides[dim];
       strides_match &= !stride || size == 1 || stride->Evaluate(environment) == tensor.strides[dim];
@@ -306,7 +324,36 @@ class Binder {
                     std::to_string(size) + " " + broken);
   }
 
+  void CheckRelation(const Relation& relation) {
+    if (relation.holds.Evaluate(bound_.environment()) != 0) return;
+    std::string sizes;
+    for (int symbol : relation.symbols)
+      sizes += (sizes.empty() ? "" : ", ") + plan_.names.symbols[symbol] + "=" +
+               std::to_string(bound_.key[symbol]);
+    ThrowValueError(plan_.fusion + ": expected " + relation.holds.Show(plan_.names) + ", got " + sizes);
+  }
+
   // Messages.
+
+  // What dim `dim` of an input is, in words.
+  std::string DimIs(int i, int dim) const {
+    return Argument(i) + "dim " + std::to_string(dim) + " is " + plan_.Input(i).shape[dim].Show(plan_.names);
+  }
+
+  std::string Untold(const Solution& solution, int64_t size, int64_t factor) const {
+    const std::string dim = DimIs(solution.from.input, solution.from.dim);
+    if (factor == 0)
+      return dim + ", which does not tell " + plan_.names.symbols[solution.symbol] + " where " +
+             solution.factor.Show(plan_.names) + " is 0";
+    return dim + ", which " + std::to_string(size) + " cannot be";
+  }
+
+  std::string WrongSize(int i, int dim) const {
+    const Formula& expected = plan_.Input(i).shape[dim];
+    if (expected.IsConstant() || expected.AsSymbol() >= 0) return Mismatch(i);
+    return DimIs(i, dim) + " = " + std::to_string(expected.Evaluate(bound_.environment())) + ", got " +
+           std::to_string(bound_.tensors[i]->shape[dim]);
+  }
 
   std::string Argument(int i) const {
     return plan_.fusion + ": argument " + std::to_string(i) + " '" + plan_.Input(i).name + "': ";
@@ -346,26 +393,31 @@ class Binder {
            " with contiguity: [" + any + "], which takes any strides";
   }
 
-  // "[M=7, 8]": a symbol shows its size once an input has given it one.
+  // "[M=7, 2*N=8, 8]": a symbol or formula shows its size once inputs have given it one.
   std::string ExpectedShape(const Value& value) const {
     std::string text = "[";
     for (size_t dim = 0; dim < value.shape.size(); ++dim) {
       const Formula& size = value.shape[dim];
-      const int symbol = size.AsSymbol();
       if (dim) text += ", ";
-      if (symbol >= 0) text += plan_.names.symbols[symbol];
-      if (IsBound(size))
-        text += (symbol >= 0 ? "=" : "") + std::to_string(size.Evaluate(bound_.environment()));
-      if (symbol < 0 && !IsBound(size)) text += "?";
+      text += size.Show(plan_.names);
+      if (!size.IsConstant() && IsBound(size))
+        text += "=" + std::to_string(size.Evaluate(bound_.environment()));
     }
     return text + "]";
   }
 
   bool IsBound(const Formula& size) const {
     for (int symbol : size.Symbols()) {
-      if (plan_.bindings[symbol].input >= num_bound_) return false;
+      if (plan_.bindings[symbol].input >= num_bound_ || !IsSolved(symbol)) return false;
     }
     return true;
+  }
+
+  // Whether a symbol has its size from a dim that it is alone, or its solution was found.
+  bool IsSolved(int symbol) const {
+    const auto is_of = [&](const Solution& solution) { return solution.symbol == symbol; };
+    const auto end = plan_.solutions.end();
+    return std::find_if(plan_.solutions.begin() + num_solved_, end, is_of) == end;
   }
 
   std::string ExpectedStrides(const Value& value) const {
@@ -381,7 +433,8 @@ class Binder {
   const ffi::AnyView* arguments_;
   const DLDeviceType device_type_;
   Bound& bound_;
-  int num_bound_ = 0;  // inputs before this one have given their symbols sizes
+  int num_bound_ = 0;   // inputs before this one have given their symbols sizes
+  int num_solved_ = 0;  // solutions before this one have, too
 };
 
 }  // namespace

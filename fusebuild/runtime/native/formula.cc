@@ -1,6 +1,7 @@
 #include "formula.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "error.h"
 
@@ -42,28 +43,17 @@ Formula Formula::Product(const std::vector<Formula>& factors, size_t first, Name
   return operands.size() == 1 ? operands[0] : names->Node(Op::kMul, std::move(operands));
 }
 
+// In the order of Op.
+static const char* const kOperators[] = {"add", "sub", "mul", "floor_div", "ceil_div", "mod", "min",
+                                         "max", "eq",  "ne",  "lt",        "le",       "gt",  "ge"};
+
+const char* Formula::Name(Op op) { return kOperators[static_cast<size_t>(op)]; }
+
 Formula::Op Formula::Operator(const Json& json) {
-  static const std::pair<const char*, Op> kOperators[] = {
-      {"add", Op::kAdd},
-      {"sub", Op::kSub},
-      {"mul", Op::kMul},
-      {"floor_div", Op::kFloorDiv},
-      {"ceil_div", Op::kCeilDiv},
-      {"mod", Op::kMod},
-      {"min", Op::kMin},
-      {"max", Op::kMax},
-      {"eq", Op::kEq},
-      {"ne", Op::kNe},
-      {"lt", Op::kLt},
-      {"le", Op::kLe},
-      {"gt", Op::kGt},
-      {"ge", Op::kGe},
-  };
   const std::string name = json.String();
-  for (const auto& [known, op] : kOperators) {
-    if (name == known) return op;
-  }
-  json.Fail("unknown operator '" + name + "'");
+  const auto found = std::find(std::begin(kOperators), std::end(kOperators), name);
+  if (found == std::end(kOperators)) json.Fail("unknown operator '" + name + "'");
+  return static_cast<Op>(found - std::begin(kOperators));
 }
 
 Formula Formula::Compile(const Json& json, Names* names, int depth) {
@@ -134,6 +124,82 @@ int64_t Formula::EvaluateNode(const Environment& environment) const {
     known->is_known_[node_->index] = 1;
   }
   return value;
+}
+
+// What stands between two operands; null where operands are listed behind the operator's name.
+static const char* Infix(const std::string& name) {
+  static const std::pair<const char*, const char*> kInfix[] = {
+      {"add", " + "}, {"sub", " - "}, {"mul", "*"},   {"floor_div", " // "}, {"mod", " % "}, {"eq", " == "},
+      {"ne", " != "}, {"lt", " < "},  {"le", " <= "}, {"gt", " > "},         {"ge", " >= "}};
+  for (const auto& [known, text] : kInfix) {
+    if (name == known) return text;
+  }
+  return nullptr;
+}
+
+std::string Formula::Show(const Names& names) const {
+  if (kind_ == Kind::kConstant) return std::to_string(operand_);
+  if (kind_ == Kind::kSymbol) return names.symbols[operand_];
+  if (kind_ == Kind::kAligned) {
+    const AlignmentQuestion& question = names.alignments[operand_];
+    return "aligned(" + std::to_string(question.fid) + ", " + std::to_string(question.bytes) + ")";
+  }
+  if (node_->op == Op::kAdd) return ShowSum(names);
+  const char* infix = Infix(Name(node_->op));
+  const bool divides = node_->op == Op::kFloorDiv || node_->op == Op::kMod;
+  std::string text;
+  for (const Formula& operand : node_->operands) {
+    if (!text.empty()) text += infix ? infix : ", ";
+    text += infix ? operand.ShowOperand(names, divides) : operand.Show(names);
+  }
+  return infix ? text : std::string(Name(node_->op)) + "(" + text + ")";
+}
+
+// The terms, joined by their signs.
+std::string Formula::ShowSum(const Names& names) const {
+  std::string text;
+  for (const Formula& term : node_->operands) {
+    const bool negative = term.IsNegative();
+    if (text.empty()) {
+      text = negative ? "-" : "";
+    } else {
+      text += negative ? " - " : " + ";
+    }
+    if (!negative) {
+      text += term.ShowOperand(names, false);
+    } else if (term.kind_ == Kind::kConstant) {
+      text += std::to_string(term.operand_).substr(1);
+    } else {
+      text += term.ShowNegated(names);
+    }
+  }
+  return text;
+}
+
+// A product whose first factor is negative, without its sign.
+std::string Formula::ShowNegated(const Names& names) const {
+  std::string text;
+  for (size_t i = 0; i < node_->operands.size(); ++i) {
+    const Formula& factor = node_->operands[i];
+    if (i == 0 && factor.operand_ == -1) continue;
+    text += text.empty() ? "" : "*";
+    text += i == 0 ? std::to_string(factor.operand_).substr(1) : factor.ShowOperand(names, false);
+  }
+  return text;
+}
+
+// Whether it is a negative number, or a product of one and something else.
+bool Formula::IsNegative() const {
+  if (kind_ == Kind::kConstant) return operand_ < 0;
+  return kind_ == Kind::kNode && node_->op == Op::kMul && node_->operands[0].kind_ == Kind::kConstant &&
+         node_->operands[0].operand_ < 0;
+}
+
+// In parentheses where it needs them: products bind as tightly as divisions do, and tighter than all else.
+std::string Formula::ShowOperand(const Names& names, bool divides) const {
+  const std::string text = Show(names);
+  const bool is_infix = kind_ == Kind::kNode && Infix(Name(node_->op)) != nullptr;
+  return is_infix && (divides || node_->op != Op::kMul) ? "(" + text + ")" : text;
 }
 
 std::vector<int> Formula::Symbols() const {

@@ -65,6 +65,8 @@ class Formula {
   int AsSymbol() const { return kind_ == Kind::kSymbol ? static_cast<int>(operand_) : -1; }
   /// The indices of all symbols in it.
   std::vector<int> Symbols() const;
+  /// As a person writes it, "2*I", as show() in formula.py does.
+  std::string Show(const Names& names) const;
 
   bool operator<(const Formula& other) const {
     return std::tie(kind_, operand_, node_) < std::tie(other.kind_, other.operand_, other.node_);
@@ -103,8 +105,13 @@ class Formula {
   int64_t EvaluateNode(const Environment& environment) const;
   static int64_t Apply(Op op, int64_t a, int64_t b);
   static Op Operator(const Json& json);
+  static const char* Name(Op op);
   static Formula Compile(const Json& json, Names* names, int depth);
   void AddSymbols(std::vector<int>* symbols) const;
+  std::string ShowSum(const Names& names) const;
+  std::string ShowOperand(const Names& names, bool divides) const;
+  std::string ShowNegated(const Names& names) const;
+  bool IsNegative() const;
 
   Kind kind_;
   int64_t operand_;             // the number, or the index of the symbol or of the alignment question

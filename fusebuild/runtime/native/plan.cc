@@ -24,6 +24,9 @@ class Reader {
     for (const Json& segment : target["segments"].Items()) ReadSegment(segment);
     AnswerAlignments();
     for (const Json& fact : root_["facts"].Items()) ReadFact(fact);
+    if (root_.Has("relations")) {
+      for (const Json& relation : root_["relations"].Items()) ReadRelation(relation);
+    }
     if (root_.Has("choices")) {
       for (const Json& choice : root_["choices"].Items()) ReadChoice(choice);
     }
@@ -99,6 +102,36 @@ class Reader {
       if (dim < 0 || dim >= static_cast<int64_t>(input.shape.size())) json["dim"].Fail("no such dim");
       extents_.emplace(json["fid"].Int(), input.shape[dim]);
     }
+    if (!root_.Has("solutions")) return;
+    for (const Json& json : root_["solutions"].Items()) ReadSolution(json);
+  }
+
+  void ReadSolution(const Json& json) {
+    const int symbol = plan_.names.Symbol(json["symbol"].String());
+    const int input = InputPosition(ValueIndex(json["input"]));
+    const int64_t dim = json["dim"].Int();
+    if (input < 0) json["input"].Fail("expected an input");
+    if (dim < 0 || dim >= static_cast<int64_t>(plan_.Input(input).shape.size()))
+      json["dim"].Fail("no such dim");
+    if (IsBound(symbol)) json["symbol"].Fail("its size is known already");
+    Solution solution{symbol,
+                      {input, static_cast<int>(dim)},
+                      json["divisor"].Int(),
+                      Compile(json["factor"]),
+                      Compile(json["offset"])};
+    if (solution.divisor < 1) json["divisor"].Fail("expected a positive number");
+    for (const Formula& formula : {solution.factor, solution.offset}) {
+      for (int other : formula.Symbols()) {
+        if (!IsBound(other))
+          json.Fail("the size of '" + plan_.names.symbols[other] + "' is not known before");
+      }
+    }
+    Bind(symbol, solution.from);
+    plan_.solutions.push_back(std::move(solution));
+  }
+
+  bool IsBound(int symbol) const {
+    return static_cast<size_t>(symbol) < plan_.bindings.size() && plan_.bindings[symbol].input >= 0;
   }
 
   void Bind(int symbol, Binding binding) {
@@ -122,6 +155,15 @@ class Reader {
               max.IsNull() ? std::nullopt : std::optional(max.Int())};
     if (fact.multiple_of < 1) json["multiple_of"].Fail("expected a positive number");
     plan_.facts.push_back(fact);
+  }
+
+  void ReadRelation(const Json& json) {
+    Relation relation{Compile(json), {}};
+    for (int symbol : relation.holds.Symbols()) {
+      auto& known = relation.symbols;
+      if (std::find(known.begin(), known.end(), symbol) == known.end()) known.push_back(symbol);
+    }
+    plan_.relations.push_back(std::move(relation));
   }
 
   void ReadChoice(const Json& json) {

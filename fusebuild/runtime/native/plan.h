@@ -41,9 +41,25 @@ struct Choice {
   std::string size_in_words;  // where it is 0
 };
 
-/// Where the sizes of one symbol come from: the first input dim that is just that symbol.
+/// A comparison of sizes that the recipe promises.
+struct Relation {
+  Formula holds;
+  std::vector<int> symbols;  // those in it, each once
+};
+
+/// Where the sizes of one symbol come from: the first input dim that is just that symbol, or the dim of its
+/// solution.
 struct Binding {
   int input = -1, dim = -1;
+};
+
+/// How a symbol that no dim is alone is found: `factor * symbol + offset` is `divisor` times the size of a
+/// dim.
+struct Solution {
+  int symbol;
+  Binding from;
+  int64_t divisor;
+  Formula factor, offset;
 };
 
 /// A dim of an input whose stride the caller chooses.
@@ -131,9 +147,11 @@ struct Plan {
   std::vector<Value> values;
   std::vector<Fact> facts;
   std::vector<Choice> choices;
-  std::vector<int> inputs;        // indices into values
-  std::vector<Binding> bindings;  // one per symbol
-  int multiprocessors = -1;       // the symbol that has the device's number of them, -1 where nothing asks
+  std::vector<Relation> relations;
+  std::vector<Solution> solutions;  // in the order in which they are found
+  std::vector<int> inputs;          // indices into values
+  std::vector<Binding> bindings;    // one per symbol
+  int multiprocessors = -1;         // the symbol that has the device's number of them, -1 where nothing asks
   std::vector<FreeStride> free_strides;
   std::vector<Output> outputs;
   std::vector<Owned> owned;
