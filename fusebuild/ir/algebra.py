@@ -17,9 +17,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import islice
 from typing import TypeAlias
 
-from fusebuild.ir.formula import OPERATORS, Formula, evaluate, symbols
+from fusebuild.ir.formula import OPERATORS, Formula, constants, evaluate, symbols
 from fusebuild.ir.values import ExtentFact
 
 Monomial: TypeAlias = "tuple[Formula, ...]"
@@ -136,10 +137,10 @@ class Algebra:
         if operator in ("ge", "gt", "eq"):
             yield _sum(left, _scaled(right, -1), strict)
 
-    def promising(self, symbol: str, multiple: int) -> Algebra:
-        """This algebra where ``symbol`` is a multiple of ``multiple``, too."""
+    def promising(self, symbol: str, *, multiple_of: int = 1, least: int = 0) -> Algebra:
+        """This algebra where ``symbol`` is a multiple of ``multiple_of`` and at least ``least``, too."""
         fact = self._known.get(symbol, ExtentFact(symbol=symbol))
-        promised = replace(fact, multiple_of=math.lcm(fact.multiple_of, multiple))
+        promised = replace(fact, multiple_of=math.lcm(fact.multiple_of, multiple_of), min=max(fact.min, least))
         others = (each for each in self.facts if each.symbol != symbol)
         return replace(self, facts=(*others, promised))
 
@@ -209,6 +210,9 @@ class Algebra:
     def _quotient(self, dividend: Polynomial, divisor: int) -> Polynomial:
         """``dividend // divisor``, rounded down: what divides leaves the quotient, common factors are cancelled, and
         quotients of quotients are one."""
+        exact = {monomial: count // divisor for monomial, count in dividend.items() if count % divisor == 0}
+        if self._is_remainder({each: count for each, count in dividend.items() if each not in exact}, divisor):
+            return exact
         whole: Polynomial = {monomial: count // divisor for monomial, count in dividend.items() if count // divisor}
         rest = {monomial: count % divisor for monomial, count in dividend.items() if count % divisor}
         constant = rest.pop(_ONE, 0)
@@ -227,6 +231,14 @@ class Algebra:
             return _sum(whole, {(("ceil_div", self._formula(left), divisor),): 1})
         above = _sum(left, {_ONE: constant} if constant else {})
         return _sum(whole, {(("floor_div", self._formula(above), divisor),): 1})
+
+    def _is_remainder(self, rest: Polynomial, divisor: int) -> bool:
+        """Whether ``rest`` is surely from 0 to below ``divisor``. Only what has a part that is computed, such as the
+        smaller of two sizes, is looked at: symbols alone have no bounds that divisions are made of."""
+        is_computed = any(isinstance(atom, tuple) and not self._symbol_of(atom) for each in rest for atom in each)
+        if not is_computed or not self._is_nonnegative(rest):
+            return False
+        return self._is_nonnegative(_sum({_ONE: divisor - 1}, _scaled(rest, -1)))
 
     def _with_differences(self, whole: Polynomial, rest: Polynomial, divisor: int) -> tuple[Polynomial, Polynomial]:
         """``N - N // 2`` in the place of ``N + N // 2`` as what is left of a division by 2, where it is surely no less
@@ -456,9 +468,35 @@ def algebra_of(
     return Algebra(order=order, facts=facts, relations=relations)
 
 
-def missing_multiples(algebra: Algebra, formulas: Iterable[Formula], holds: Callable[[Algebra], bool]) -> str:
+_MOST_MINIMA = 12
+"""How many least sizes are tried, to say which one is missing."""
+
+
+def missing_facts(algebra: Algebra, formulas: Sequence[Formula], holds: Callable[[Algebra], bool]) -> str:
     """How to state the facts under which ``holds`` is true, where ``algebra`` lacks nothing but multiples of symbols
-    that ``formulas`` divide; empty where there are none."""
+    that ``formulas`` divide, or the least size of one that they compare with a number; empty where there are none."""
+    multiples = _missing_multiples(algebra, formulas, holds)
+    if multiples:
+        return multiples
+    minima = dict.fromkeys(each for formula in formulas for each in _compared(formula))
+    for symbol, least in islice(minima, _MOST_MINIMA):
+        if holds(algebra.promising(symbol, least=least)):
+            return f"state '{symbol}: {{min: {least}}}' under extents"
+    return ""
+
+
+def _compared(formula: Formula) -> Iterator[tuple[str, int]]:
+    """Each symbol that ``formula`` compares with a number, alone or in a sum, and the magnitude of the number."""
+    if not isinstance(formula, tuple) or formula[0] == "aligned":
+        return
+    if formula[0] in ("min", "max"):
+        numbers = dict.fromkeys(abs(number) for number in constants(formula) if number)
+        yield from ((symbol, number) for symbol in symbols(formula) for number in numbers)
+    for operand in formula[1:]:
+        yield from _compared(operand)  # type: ignore[arg-type]
+
+
+def _missing_multiples(algebra: Algebra, formulas: Sequence[Formula], holds: Callable[[Algebra], bool]) -> str:
     wanted: dict[str, int] = {}
     for formula in formulas:
         for symbol, divisor in _divisions(formula):
@@ -467,7 +505,7 @@ def missing_multiples(algebra: Algebra, formulas: Iterable[Formula], holds: Call
     for promises in (*tries, *([wanted] if len(wanted) > 1 else [])):
         promised = algebra
         for symbol, multiple in promises.items():
-            promised = promised.promising(symbol, multiple)
+            promised = promised.promising(symbol, multiple_of=multiple)
         if holds(promised):
             stated = " and ".join(f"'{symbol}: {{multiple_of: {multiple}}}'" for symbol, multiple in promises.items())
             return f"state {stated} under extents"

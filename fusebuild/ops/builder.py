@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fusebuild.errors import NOWHERE, SourceLocation, counted
-from fusebuild.ir.algebra import Algebra, algebra_of, implied_by, missing_multiples
+from fusebuild.ir.algebra import Algebra, algebra_of, implied_by, missing_facts
 from fusebuild.ir.composites import with_composites
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula, symbols
@@ -230,7 +230,7 @@ class FusionBuilder:
         except TypeRuleError as error:
             formulas = [extent for type_ in types if isinstance(type_, TensorType) for extent in type_.shape]
             formulas += _sizes_among(op, named)
-            if stated := missing_multiples(self.algebra, formulas, lambda algebra: _accepts(infer_under, algebra)):
+            if stated := missing_facts(self.algebra, formulas, lambda algebra: _accepts(infer_under, algebra)):
                 error.hint = stated
             raise
 

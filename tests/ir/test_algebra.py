@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fusebuild.ir.algebra import MAX_TERMS, NO_FACTS, Algebra, missing_multiples
+from fusebuild.ir.algebra import MAX_TERMS, NO_FACTS, Algebra, missing_facts
 from fusebuild.ir.formula import Formula, evaluate, show
 from fusebuild.ir.solving import Solved, divided, solve
 from fusebuild.ir.values import ExtentBinding, ExtentFact
@@ -124,12 +124,12 @@ def test_products_of_many_sums_are_not_multiplied_out() -> None:
 
 def test_what_is_missing_is_stated() -> None:
     groups: Formula = ("mul", quotient("N", 64), 64)
-    stated = missing_multiples(ALGEBRA, [groups], lambda algebra: algebra.equal(groups, "N"))
+    stated = missing_facts(ALGEBRA, [groups], lambda algebra: algebra.equal(groups, "N"))
     assert stated == "state 'N: {multiple_of: 64}' under extents"
     both: Formula = ("mul", quotient("N", 2), 2, quotient("J", 6), 6)
-    stated = missing_multiples(ALGEBRA, [both], lambda algebra: algebra.equal(both, ("mul", "N", "J")))
+    stated = missing_facts(ALGEBRA, [both], lambda algebra: algebra.equal(both, ("mul", "N", "J")))
     assert stated == "state 'N: {multiple_of: 2}' and 'J: {multiple_of: 6}' under extents"
-    assert missing_multiples(ALGEBRA, ["N"], lambda algebra: algebra.equal("N", "T")) == ""
+    assert missing_facts(ALGEBRA, ["N"], lambda algebra: algebra.equal("N", "T")) == ""
 
 
 def solved(*extents: Formula, algebra: Algebra = NO_FACTS) -> Solved:
@@ -255,3 +255,26 @@ def test_solutions_give_back_the_symbol(
         for sizes in filter(None, (_kept(algebra, each) for each in drawn)):
             factor, offset = (evaluate(each, sizes) for each in (solution.factor, solution.offset))
             assert factor * sizes["A"] + offset == solution.divisor * evaluate(dim, sizes)
+
+
+class TestRemainders:
+    """What is surely from 0 to below the divisor leaves no quotient."""
+
+    @pytest.mark.parametrize(
+        ("formula", "same"),
+        [
+            (("ceil_div", ("sub", ("mul", 2, "N"), ("min", 1, ("mul", 2, "N"))), 2), "N"),
+            (("floor_div", ("add", ("mul", 4, "N"), ("min", 3, "J")), 4), "N"),
+            (("floor_div", ("mod", "N", 8), 8), 0),
+            (("floor_div", ("min", 3, "N"), 3), ("floor_div", ("min", 3, "N"), 3)),
+        ],
+    )
+    def test_go(self, formula: Formula, same: Formula) -> None:
+        assert NO_FACTS.canonical(formula) == NO_FACTS.canonical(same)
+
+
+def test_a_least_size_that_is_missing_is_named() -> None:
+    shifted = ("add", ("max", ("add", "N", -2), 0), 2)
+    stated = missing_facts(NO_FACTS, [shifted], lambda algebra: algebra.equal(shifted, "N"))
+    assert stated == "state 'N: {min: 2}' under extents"
+    assert missing_facts(NO_FACTS, [shifted], lambda algebra: algebra.equal(shifted, "J")) == ""
