@@ -184,8 +184,6 @@ SCHEDULERS = {
     # The whole tensor is one row.
     "log_softmax(x: T[N], dim=0)": ["reduction", "pointwise"],
     "layer_norm(x: T[M, N], [M, N], weight=None)": ["reduction", "pointwise"],
-    # No kernel writes a reshape of rows that it kept: channels are put together by a second one.
-    "group_norm(x: T[M, 6, N], 3)": ["inner_persistent", "pointwise"],
     "group_norm(x: T[M, 6, N, 2], 2, w: T[6], b: T[6], eps=0.1)": ["inner_persistent", "pointwise"],
     # The losses of rows first, then their mean or sum.
     **{call: ["reduction", "reduction"] for call in CALLS
@@ -199,8 +197,6 @@ SCHEDULERS = {
     "cross_entropy(x: T[M, 7, N], t: U[M, 7, N], reduction='none')": ["reduction", "reduction"],
     # Parts of two lengths, parts without an element moved, and places that are found twice.
     "chunk(x: T[M, 10], 3, dim=-1)": ["pointwise", "pointwise"],
-    "stack([a: T[M, N], b: T[M, N]])": ["alias", "pointwise"],
-    "stack([a: T[M, N], b: T[M, N], a], dim=-1)": ["alias", "pointwise"],
     "flip(x: T[M, N], dims=[0, -1])": ["pointwise", "pointwise"],
     "roll(x: T[M, N], [-1, 2], dims=[0, 1])": ["pointwise", "pointwise"],
 }  # fmt: skip

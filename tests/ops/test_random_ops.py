@@ -216,12 +216,6 @@ def test_definitions_are_printed_and_recorded_again() -> None:
 @pytest.mark.parametrize(
     ("record", "message", "hint"),
     [
-        (lambda fd, x: fd.ops.rand_like(x), "rand_like needs the argument 'rng_seed'",
-         "the signature is rand_like(x, rng_seed, rng_offset=0)"),
-        (lambda fd, x: fd.ops.rand_like(x, rng_seed=None), "rand_like needs the argument 'rng_seed'",
-         "the signature is rand_like(x, rng_seed, rng_offset=0)"),
-        (lambda fd, x: fd.ops.uniform(0, 1, [2], DataType.Float), "uniform needs the argument 'rng_seed'",
-         "the signature is uniform(minval, maxval, shape, rng_seed, rng_offset=0, dtype=None)"),
         (lambda fd, x: fd.ops.rand_like(x, 0.5), "rand_like takes an integer scalar as rng_seed, not double", ""),
         (lambda fd, x: fd.ops.dropout(x, 1.5, 0), "dropout: p is 1.5, not in [0, 1)",
          "p is the part that becomes 0"),
