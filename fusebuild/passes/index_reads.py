@@ -175,12 +175,18 @@ class _Mover:
         if definition.op in _TAKES:
             return self._before(definition) is not None
         if isinstance(self.move, Reshape):
-            return definition.op == "full"
+            is_moved = definition.op == "broadcast" and self._before_broadcast(definition) is not None
+            return is_moved or definition.op == "full"
         if definition.op == "broadcast":
             return all(self.move.dims[dim] == self.move.idle for dim in _new_dims(definition))
         if definition.op == "iota":
             return isinstance(self.move, Slice) and _is_counted(self.rewriter, definition)
         return definition.op in ("permute", "squeeze", "full")
+
+    def _before_broadcast(self, broadcast: Expr) -> tuple[Reshape, tuple[bool, ...]] | None:
+        """The reshape of what ``broadcast`` makes, as one of its operand and the mask after it."""
+        assert isinstance(self.move, Reshape)
+        return self.move.before_broadcast(broadcast.attribute("is_broadcast_dim"))
 
     def _before(self, take: Expr) -> BeforeTake | None:
         """The move of what ``take`` makes, as moves of what it reads."""
@@ -230,6 +236,10 @@ class _Mover:
             before: Move | None = move.on(operand.tensor.shape, value.tensor.shape)
             assert before is not None
             return self.movers.of(before)
+        if isinstance(move, Reshape):
+            moved = self._before_broadcast(definition)
+            assert moved is not None
+            return self.movers.of(moved[0])
         assert isinstance(move, DimByDim)
         if definition.op == "permute":
             return self.movers.of(move.permuted(permutation_of(named, value.tensor.rank)))
@@ -252,6 +262,12 @@ class _Mover:
             before = self._before(definition)
             assert before is not None
             named["dim"] = before.dim
+        if definition.op == "broadcast" and isinstance(self.move, Reshape):
+            found = self._before_broadcast(definition)
+            assert found is not None
+            if not any(found[1]):
+                return tensors[0]
+            named["is_broadcast_dim"] = found[1]
         if definition.op in ("full", "expand"):
             named["shape"] = self._result_shape(value)
         operands = [next(moved) if each.is_tensor else each for each in self.rewriter.operands(definition)]

@@ -164,6 +164,21 @@ class Reshape:
                 return None
         return replace(self, old=tuple(shape), new=tuple(new))
 
+    def before_broadcast(self, mask: Sequence[bool]) -> tuple[Reshape, tuple[bool, ...]] | None:
+        """This move of what a ``broadcast`` with ``mask`` makes, as a move of its operand and the mask after it. None
+        where new dims are made of those that were added."""
+        own: list[Formula] = []
+        added: list[bool] = []
+        for old_run, new_run in reshape_groups(self.old, self.new, self.algebra) or ():
+            extents = self.new[new_run.start : new_run.stop]
+            is_added = all(mask[dim] for dim in old_run)
+            if is_added and any(extent != 1 for extent in extents):
+                return None
+            own += () if is_added else extents
+            added += [is_added] * len(extents)
+        old = tuple(extent for extent, is_new in zip(self.old, mask, strict=True) if not is_new)
+        return replace(self, old=old, new=tuple(own)), tuple(added)
+
     def before_take(self, take: Expr, source: Sequence[Formula], index: Sequence[Formula]) -> BeforeTake | None:
         """As :meth:`DimByDim.before_take`; None where dims of the index are merged with others."""
         if take.op != "take":

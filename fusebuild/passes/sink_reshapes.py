@@ -21,6 +21,7 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Attribute, Expr, Output, Value
 from fusebuild.ops.indexing import permutation_of, reshape_groups
 from fusebuild.ops.table import Kind, op_of
+from fusebuild.passes.refinement import common_refinement
 from fusebuild.passes.rewriting import Rewriter
 from fusebuild.passes.split_inputs import Parts, split_inputs
 from fusebuild.passes.strided import reads_as
@@ -105,7 +106,7 @@ class _Sinker:
     def _reshape(self, expr: Expr) -> None:
         (source,), (result,) = expr.inputs, expr.outputs
         finer = self._finer.get(source)
-        value = self.rewriter.value(source) if finer is None else finer.value
+        value = self._refined(self.rewriter.value(source) if finer is None else finer.value, self._shape(result))
         runs = _merged_runs(value.tensor.shape, self._shape(result), self._algebra)
         if finer is not None and value.tensor.shape == self._shape(result):
             self.rewriter.replace(result, value)
@@ -115,6 +116,15 @@ class _Sinker:
             self._finer[result] = _Finer(value=self.rewriter.emit("set", [value], result=result), runs=runs)
         else:
             self._finer[result] = _Finer(value=value, runs=runs)
+
+    def _refined(self, value: Value, shape: tuple[Formula, ...]) -> Value:
+        """``value`` in the dims that it has in common with ``shape``, where those are finer than both and reading it so
+        moves nothing; else ``value`` itself."""
+        own = value.tensor.shape
+        common = None if 0 in own else common_refinement(own, shape, self._algebra)
+        if common is None or common in (own, shape) or not reads_as(self.rewriter, value, common, self._algebra):
+            return value
+        return self.rewriter.emit("reshape", [value], name=f"{value.name}_reshape", shape=common)
 
     def _keep(self, expr: Expr) -> None:
         """``expr`` as it is, reading reshaped values."""

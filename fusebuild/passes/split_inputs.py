@@ -24,8 +24,9 @@ Parts = tuple[tuple[Formula, ...], ...]
 def split_inputs(fusion: Fusion) -> dict[int, Parts]:
     """For each input that is to be read in finer dims, by its fid, those dims."""
     wanted: dict[tuple[int, int], set[tuple[Formula, ...]]] = {}
+    reduced = _follow_from_reductions(fusion)
     for expr in fusion.exprs:
-        if expr.op != "reshape" or _moves_up(fusion, expr):
+        if expr.op != "reshape" or (expr.inputs[0] not in reduced and _moves_up(fusion, expr)):
             continue
         for dim, factors in _splits(fusion, expr):
             for place in _places_above(fusion, expr.inputs[0], dim) or ():
@@ -36,6 +37,15 @@ def split_inputs(fusion: Fusion) -> dict[int, Parts]:
         if (parts := _parts(fusion.value(fid), wanted)) is not None
         and strides_say(fusion.value(fid).tensor, [extent for part in parts for extent in part], fusion.algebra)
     }
+
+
+def _follow_from_reductions(fusion: Fusion) -> set[int]:
+    """The values that some reduction is needed for: what they are computed from walks the loops of that, too."""
+    found: set[int] = set()
+    for expr in fusion.exprs:
+        if op_of(expr).kind is Kind.REDUCTION or not found.isdisjoint(expr.inputs):
+            found.update(expr.outputs)
+    return found
 
 
 def _moves_up(fusion: Fusion, reshape: Expr) -> bool:

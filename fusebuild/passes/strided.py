@@ -11,6 +11,8 @@ from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr, Value
 from fusebuild.ops.indexing import reshaped_strides
 from fusebuild.ops.table import Kind, op_of
+from fusebuild.passes.moves import Reshape
+from fusebuild.passes.views import view_between
 
 
 class Definitions(Protocol):
@@ -24,25 +26,38 @@ class Definitions(Protocol):
 
 
 def reads_as(definitions: Definitions, value: Value, shape: Sequence[Formula], algebra: Algebra) -> bool:
-    """Whether ``value`` can be had in ``shape`` without a trip through memory: it is computed element by element, and
-    without broadcasts, from inputs whose strides say where their elements are in that shape."""
-    waiting, seen = [value], {value.fid}
+    """Whether ``value`` can be had in ``shape`` without a trip through memory: it is computed element by element from
+    inputs whose strides say where their elements are in that shape, and from what has dims of size 1 there."""
+    waiting = [(value, Reshape(old=value.tensor.shape, new=tuple(shape), algebra=algebra))]
+    seen = {*waiting}
     while waiting:
-        current = waiting.pop()
+        current, move = waiting.pop()
+        if move.is_idle(move.old) or view_between(move.old, move.new) is not None:
+            continue
         expr = definitions.definition(current)
-        if current.tensor.shape == tuple(shape) or (expr is not None and expr.op == "full"):
-            continue
         if expr is None:
-            if not strides_say(current.tensor, shape, algebra):
+            if not strides_say(current.tensor, move.new, algebra):
                 return False
-            continue
-        tensors = [operand for operand in definitions.operands(expr) if operand.is_tensor and not operand.tensor.cpu]
-        is_elementwise = op_of(expr).kind is Kind.POINTWISE and op_of(expr).of_elements
-        if not is_elementwise or any(operand.tensor.shape != current.tensor.shape for operand in tensors):
-            return False
-        waiting += [operand for operand in tensors if operand.fid not in seen]
-        seen |= {operand.fid for operand in tensors}
+        elif expr.op != "full":
+            above = _moved_up(definitions, expr, move)
+            if above is None:
+                return False
+            waiting += [each for each in above if each not in seen]
+            seen.update(above)
     return True
+
+
+def _moved_up(definitions: Definitions, expr: Expr, move: Reshape) -> list[tuple[Value, Reshape]] | None:
+    """What ``expr`` reads, and how each is reshaped where its result is; None where that is no reshape."""
+    tensors = [operand for operand in definitions.operands(expr) if operand.is_tensor and not operand.tensor.cpu]
+    if expr.op == "broadcast":
+        before = move.before_broadcast(expr.attribute("is_broadcast_dim"))
+        return None if before is None else [(tensors[0], before[0])]
+    if not op_of(expr).of_elements or (op_of(expr).kind is not Kind.POINTWISE and expr.op != "expand"):
+        return None
+    moves = [(operand, move.on(operand.tensor.shape, move.old)) for operand in tensors]
+    found = [(operand, own) for operand, own in moves if own is not None]
+    return found if len(found) == len(moves) else None
 
 
 def strides_say(tensor: TensorType, shape: Sequence[Formula], algebra: Algebra) -> bool:

@@ -184,7 +184,6 @@ SCHEDULERS = {
     # The whole tensor is one row.
     "log_softmax(x: T[N], dim=0)": ["reduction", "pointwise"],
     "layer_norm(x: T[M, N], [M, N], weight=None)": ["reduction", "pointwise"],
-    "group_norm(x: T[M, 6, N, 2], 2, w: T[6], b: T[6], eps=0.1)": ["inner_persistent", "pointwise"],
     # The losses of rows first, then their mean or sum.
     **{call: ["reduction", "reduction"] for call in CALLS
        if re.match("(nll_loss|cross_entropy).*\\bM\\b", call) and "none" not in call},

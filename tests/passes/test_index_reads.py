@@ -150,6 +150,10 @@ class TestThrough:
         after = moved(fusion_of("y = reshape(take(t, i, 0), [M, K * 8])", inputs=inputs))
         assert ops(after) == ["take", "reshape"]
 
+    def test_reshapes_of_broadcasts(self) -> None:
+        after = moved(fusion_of("y = reshape(broadcast(exp(x), [True, False, False]), [1, M * N])"))
+        assert ops(after) == ["reshape", "exp", "broadcast"]
+
     def test_coordinates(self) -> None:
         after = moved(fusion_of("_ = set(v)\ny = slice(iota(N, start=3, step=2), [1], [N], [2])", "y"))
         assert ops(after) == ["iota"]

@@ -149,6 +149,16 @@ class TestSplitInputs:
         after = sunk(fusion_of(body, *outputs, inputs=self.inputs))
         assert [expr for expr in after.exprs if expr.op == "reshape" and expr.inputs[0] in after.inputs] == []
 
+    def test_dims_that_two_shapes_have_in_common(self) -> None:
+        """Groups of channels are normalized, and each channel is scaled by its own weight."""
+        inputs = {"x": "float[M, 6, K]", "w": "float[6]"}
+        body = (
+            "g = reshape(x, [M, 2, 3 * K])\nn = g / sum(g, dims=[2], keepdim=True)\n"
+            "y = reshape(n, [M, 6, K]) * broadcast(w, [False, True])"
+        )
+        sunk(fusion_of(body, inputs=inputs))
+        assert segments(body, inputs=inputs) == 1
+
     def test_not_of_an_input_whose_strides_are_the_callers(self) -> None:
         inputs = {"z": '{type: "float[M, 16]", contiguity: [false, false]}'}
         after = sunk(fusion_of("y = reshape(z / sum(z, dims=[1], keepdim=True), [M, 2, 8])", inputs=inputs))
