@@ -57,6 +57,8 @@ class Algebra:
         init=False, repr=False, compare=False, default_factory=dict
     )
 
+    _margins_known: list[Polynomial] = field(init=False, repr=False, compare=False, default_factory=list)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "_known", {fact.symbol: fact for fact in self.facts})
         object.__setattr__(self, "_ranks", {symbol: rank for rank, symbol in enumerate(self.order)})
@@ -351,8 +353,7 @@ class Algebra:
 
     def known_of(self, atoms: Iterable[Formula]) -> Iterator[Polynomial]:
         """Polynomials that are 0 or more in every call: relations, and what is known of ``atoms``."""
-        for relation in self.relations:
-            yield from self._margins(relation)
+        yield from self._promised()
         quotients: list[tuple[Formula, Polynomial, int]] = []
         for atom in atoms:
             yield from self._bounds(atom)
@@ -366,6 +367,14 @@ class Algebra:
                 if is_more and self._is_nonnegative(_sum(dividend, _scaled(other_dividend, -1)), _INNERMOST):
                     step = other_divisor // divisor if other_divisor % divisor == 0 else 1
                     yield {(atom,): 1, (other,): -step}
+
+    def _promised(self) -> tuple[Polynomial, ...]:
+        """What the relations say is 0 or more. Their own sizes are written as they are without relations: else a proof
+        would have to write a relation that it needs first."""
+        if self.relations and not self._margins_known:
+            plain = algebra_of(self.order, self.facts)
+            self._margins_known.extend(margin for relation in self.relations for margin in plain._margins(relation))
+        return tuple(self._margins_known)
 
     def _bounds(self, atom: Formula) -> Iterator[Polynomial]:
         symbol = self._symbol_of(atom) or (atom if isinstance(atom, str) else "")

@@ -47,6 +47,7 @@ class Fusion:
     _definitions: dict[int, int] = field(init=False, repr=False, compare=False)
     _uses: dict[int, tuple[int, ...]] = field(init=False, repr=False, compare=False)
     _outputs: dict[int, Output] = field(init=False, repr=False, compare=False)
+    _algebra: Algebra | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         uses: dict[int, list[int]] = {}
@@ -110,9 +111,13 @@ class Fusion:
 
     @property
     def algebra(self) -> Algebra:
-        """What is known of the sizes."""
-        shapes = [value.tensor.shape for value in self.tensor_inputs]
-        return algebra_of(self.given or self.symbols, self.facts, (*self.relations, *implied_by(shapes)))
+        """What is known of the sizes: found out when it is first asked for."""
+        if self._algebra is None:
+            shapes = [value.tensor.shape for value in self.tensor_inputs]
+            found = algebra_of(self.given or self.symbols, self.facts, (*self.relations, *implied_by(shapes)))
+            object.__setattr__(self, "_algebra", found)
+            return found
+        return self._algebra
 
     @property
     def solved(self) -> Solved:

@@ -82,8 +82,10 @@ class FusionBuilder:
 
     def know_symbols(self, symbols: Iterable[str]) -> None:
         """Let sums and products list ``symbols`` in this order, behind those that are known."""
+        known = len(self._symbols)
         self._symbols.update(dict.fromkeys(symbols))
-        self._algebra = None
+        if len(self._symbols) > known:
+            self._algebra = None
 
     def add_value(
         self,
@@ -114,7 +116,8 @@ class FusionBuilder:
     ) -> Value:
         """A tensor input. Raises :class:`TypeRuleError` when flags and dims do not match."""
         self.know_symbols(symbol for extent in shape for symbol in symbols(extent))
-        shape = [self.algebra.canonical(extent) for extent in shape]
+        is_computed = any(isinstance(extent, tuple) for extent in shape)
+        shape = [self.algebra.canonical(extent) for extent in shape] if is_computed else shape
         type_ = tensor_type(dtype, shape, cpu=cpu)
         rank = len(shape)
         if contiguity is not None:
@@ -130,7 +133,8 @@ class FusionBuilder:
             raise TypeRuleError("a cpu tensor must have no dims; it is read as a scalar")
         value = self.add_value(type_, name=name, location=location)
         self.inputs.append(value.fid)
-        self._algebra = None
+        if is_computed:
+            self._algebra = None  # its dims are no less than 0
         return value
 
     def scalar(self, dtype: DType, *, name: str = "", location: SourceLocation = NOWHERE) -> Value:

@@ -278,3 +278,11 @@ def test_a_least_size_that_is_missing_is_named() -> None:
     stated = missing_facts(NO_FACTS, [shifted], lambda algebra: algebra.equal(shifted, "N"))
     assert stated == "state 'N: {min: 2}' under extents"
     assert missing_facts(NO_FACTS, [shifted], lambda algebra: algebra.equal(shifted, "J")) == ""
+
+
+def test_a_relation_of_compared_sizes_can_be_used_to_prove_things_of_them() -> None:
+    """An input's dim is no less than 0, also where only a proof tells what that dim is."""
+    extent = ("add", ("mul", 2, ("max", ("sub", "N", ("min", 3, "T")), 0)), ("min", "N", ("mul", 2, "T")))
+    algebra = Algebra(order=("N", "T"), relations=(("ge", extent, 0),))
+    assert algebra.is_nonnegative(extent)
+    assert algebra.canonical(algebra.canonical(extent)) == algebra.canonical(extent)

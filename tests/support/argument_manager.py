@@ -72,18 +72,13 @@ def last_reads(segmented: SegmentedFusion) -> tuple[tuple[int, ...], ...]:
 
 
 class _ArgumentManager:
-    """The live arguments by original fid, and the sizes of the extents by negative fid."""
+    """The live arguments by original fid, and the sizes of the symbols."""
 
     def __init__(self, segmented: SegmentedFusion, inputs: Sequence[Argument]) -> None:
         fusion = segmented.fusion
-        bind_extents(fusion, inputs)  # refuses inputs that do not fit
+        self._sizes = bind_extents(fusion, inputs)  # refuses inputs that do not fit
         self._fusion = fusion
         self._arguments: dict[int, Argument] = dict(zip(fusion.inputs, inputs, strict=True))
-        self._sizes = {binding.fid: self._arguments[binding.input].shape[binding.dim] for binding in fusion.extents}  # type: ignore[union-attr]
-        self._extents: dict[str, int] = {}
-        for binding in reversed(fusion.extents):  # several may name one symbol: the first is the one that is read
-            if isinstance(binding.extent, str):
-                self._extents[binding.extent] = binding.fid
         self._live: set[int] = set()
         self.most_live = self.most_live_bytes = 0
 
@@ -92,8 +87,8 @@ class _ArgumentManager:
         return [self._arguments[fid] for fid in segment.inputs]
 
     def sizes(self, symbols: Iterable[str]) -> dict[str, int]:
-        """The sizes that ``symbols`` stand for, each read through its extent."""
-        return {symbol: self._sizes[self._extents[symbol]] for symbol in symbols}
+        """The sizes that ``symbols`` stand for."""
+        return {symbol: self._sizes[symbol] for symbol in symbols}
 
     def store(self, segment: Segment, results: Sequence[Tensor]) -> None:
         """Keep ``results`` by original fid; forget the inputs that they overwrite."""
@@ -116,4 +111,4 @@ class _ArgumentManager:
         return self._arguments[fid]  # type: ignore[return-value]
 
     def _bytes(self, fid: int) -> int:
-        return evaluate_formula(self._fusion.value(fid).tensor.nbytes, self.sizes(self._extents))
+        return evaluate_formula(self._fusion.value(fid).tensor.nbytes, self._sizes)
