@@ -143,6 +143,7 @@ class Body(Statements):
         self.domain = spec.domain
         self.extents = spec.domain.extent_names
         self._interleaved = interleaved
+        self._closures: dict[tuple[frozenset[int], frozenset[int]], tuple[Expr, ...]] = {}
         self._flat = flat if spec.vectors is VectorLayout.SHIFTED else ""
         for expr in spec.task.steps if spec.sizes.branchless else ():
             if self._is_by_known_size(expr):
@@ -160,8 +161,13 @@ class Body(Statements):
 
     def closure(self, targets: Iterable[int], available: Iterable[int] = ()) -> tuple[Expr, ...]:
         """The exprs that compute ``targets``, in order; values in ``available`` are taken as computed."""
-        known = {self.root(fid) for fid in available}
-        wanted = {self.root(fid) for fid in targets} - known
+        known = frozenset(map(self.root, available))
+        wanted = frozenset(map(self.root, targets)) - known
+        if (wanted, known) not in self._closures:
+            self._closures[wanted, known] = self._closure({*wanted}, known)
+        return self._closures[wanted, known]
+
+    def _closure(self, wanted: set[int], known: frozenset[int]) -> tuple[Expr, ...]:
         exprs: list[Expr] = []
         for expr in reversed(self.task.steps):
             if not wanted.isdisjoint(expr.outputs):
