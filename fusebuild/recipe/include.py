@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from fusebuild.errors import RecipeError, SourceLocation, one_line
 from fusebuild.recipe.fields import Fields
-from fusebuild.recipe.files import MAX_BYTES, ReadIncluded, UnreadableError
-from fusebuild.recipe.text import Node, Problems, Scalar, Source, read_source, text_lines
+from fusebuild.recipe.files import ReadIncluded, UnreadableError
+from fusebuild.recipe.text import Node, Problems, Scalar, Source, decoded, read_source, text_lines
 
 MAX_INCLUDES = 64
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
@@ -94,21 +94,13 @@ def read_included(source: Source, path: Scalar, read: ReadIncluded | None, probl
         return None
     folder, _, _ = source.path.rpartition("/")
     name = f"{folder}/{path.text}" if folder else path.text
-    return Included(path=path.text, place=path.location, source=_decoded(data, name))
+    return Included(path=path.text, place=path.location, source=_library(data, name))
 
 
-def _decoded(data: bytes, name: str) -> Source:
-    """The text of a library; raises :class:`RecipeError` for bytes that are none."""
-    start = SourceLocation(path=name, line=1, column=1)
-    if len(data) > MAX_BYTES:
-        raise RecipeError.at(start, f"the library has more than {MAX_BYTES} bytes, which are the limit")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = text_lines(data[: error.start].decode("utf-8"))
-        place = SourceLocation(path=name, line=len(before), column=len(before[-1]) + 1)
-        message = f"the library is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
-        raise RecipeError.at(place, message) from None
+def _library(data: bytes, name: str) -> Source:
+    """The library in the bytes of a file; raises :class:`RecipeError` for bytes that are none."""
+    text = decoded(data, name, "library")
     if all(not line.strip() or line.lstrip().startswith("#") for line in text_lines(text)):
+        start = SourceLocation(path=name, line=1, column=1)
         raise RecipeError.at(start, "the library is empty", "a library has composites or lambdas")
     return read_source(text, name)

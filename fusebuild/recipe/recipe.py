@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from fusebuild.errors import RecipeError, SourceLocation, UsageError, nearest, one_line
+from fusebuild.errors import UsageError, nearest, one_line
 from fusebuild.ir.formula import Formula, evaluate, symbols
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.solving import divided, solve
@@ -32,7 +32,7 @@ from fusebuild.recipe.expect import Expectation, read_expectation
 from fusebuild.recipe.files import MAX_BYTES, ReadIncluded, in_folder
 from fusebuild.recipe.lambdas import LambdaSection, record_lambda
 from fusebuild.recipe.sections import InputSection, OutputSection, Sections, read_sections
-from fusebuild.recipe.text import Problems, Source, read_source, text_lines
+from fusebuild.recipe.text import Problems, Source, decoded, read_source
 
 Named = TypeVar("Named", bound="LambdaSection | CompositeSection")
 
@@ -95,17 +95,7 @@ def decode_recipe(data: bytes, path_name: str, read: ReadIncluded | None = None)
 
     Raises :class:`~fusebuild.errors.RecipeError`, and nothing else, for bytes that are no recipe.
     """
-    if len(data) > MAX_BYTES:
-        place = SourceLocation(path=path_name, line=1, column=1)
-        raise RecipeError.at(place, f"the recipe has more than {MAX_BYTES} bytes, which are the limit")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = text_lines(data[: error.start].decode("utf-8"))
-        place = SourceLocation(path=path_name, line=len(before), column=len(before[-1]) + 1)
-        message = f"the recipe is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
-        raise RecipeError.at(place, message) from None
-    return parse_recipe(text, path_name, read)
+    return parse_recipe(decoded(data, path_name, "recipe"), path_name, read)
 
 
 def parse_recipe(text: str, path_name: str, read: ReadIncluded | None = None) -> Recipe:

@@ -124,6 +124,21 @@ class Mapping:
 Node: TypeAlias = "Scalar | Sequence | Mapping"
 
 
+def decoded(data: bytes, name: str, what: str) -> str:
+    """The text in the bytes of the file ``name``, which is ``what``: a recipe or a library. Raises :class:`RecipeError`
+    for bytes that are none."""
+    start = SourceLocation(path=name, line=1, column=1)
+    if len(data) > MAX_BYTES:
+        raise RecipeError.at(start, f"the {what} has more than {MAX_BYTES} bytes, which are the limit")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = text_lines(data[: error.start].decode("utf-8"))
+        place = SourceLocation(path=name, line=len(before), column=len(before[-1]) + 1)
+        message = f"the {what} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
+        raise RecipeError.at(place, message) from None
+
+
 def text_lines(text: str) -> tuple[str, ...]:
     """The lines of ``text``, as messages count them."""
     return tuple(_LINE_BREAK.split(text.removeprefix("\ufeff")))

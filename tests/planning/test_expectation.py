@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from fusebuild.artifact.file import open_artifact, write_artifact
 from fusebuild.cli.main import cli
 from fusebuild.errors import ExpectationError
 from fusebuild.pipeline import compile_recipes, plan_recipe, require_expected
@@ -15,6 +14,7 @@ from fusebuild.planning.expectation import complaints
 from fusebuild.report.html import render_page
 from fusebuild.report.inspection import inspections_of
 from fusebuild.target.table import TARGETS
+from support.host_artifacts import with_recipe
 from support.small_recipes import recipe_of
 
 TURNED = """\
@@ -148,20 +148,9 @@ def test_verify_fails_a_plan_that_has_more_than_its_recipe_expects(tmp_path: Pat
     path = tmp_path / "turned.yaml"
     path.write_text(f"{TURNED}{ROWS}")
     compile_recipes([path], [TARGETS["host"]], tmp_path)
-    made = open_artifact(tmp_path / "turned.fuse")
-    kernels = {launch.kernel for segment in made.plan.targets[0].segments for variant in segment.variants
-               for launch in variant.launches}  # fmt: skip
-    expecting = f"{TURNED}{ROWS}expect: {{segments: 2, bytes: 4*M*N}}\n".encode()
-    write_artifact(
-        tmp_path / "turned.fuse",
-        plan=made.plan,
-        recipe=expecting,
-        kernels={kernel: made.kernel_text(kernel) for kernel in kernels},
-        objects={("host", kernel): made.object_bytes("host", kernel) for kernel in kernels},
-        toolchain=made.toolchain,
-        sources=made.manifest.sources,
-    )
-    result = run("verify", str(tmp_path / "turned.fuse"), "--target", "host")
+    made = tmp_path / "turned.fuse"
+    with_recipe(made, made, f"{TURNED}{ROWS}expect: {{segments: 2, bytes: 4*M*N}}\n".encode())
+    result = run("verify", str(made), "--target", "host")
     lines = result.output.splitlines()
     assert result.exit_code == 1
     assert lines[0] == (

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fusebuild.artifact.file import open_artifact, write_artifact
 from fusebuild.pipeline import plan_recipe
 from fusebuild.recipe.inside import differences
 from fusebuild.recipe.recipe import load_recipe
 from fusebuild.target.table import TARGETS
 from support.faults import fusebuild
-from support.host_artifacts import compile_for_host
+from support.host_artifacts import compile_for_host, with_recipe
 from support.places import RECIPES
 from support.small_recipes import text_of
 
@@ -56,21 +55,6 @@ OTHERS = {
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_for_host(tmp_path_factory.mktemp("inside"), {"own": text()}) / "own.fuse"
-
-
-def with_recipe(built: Path, path: Path, recipe: bytes) -> None:
-    """The artifact at ``path`` is that at ``built``, and holds ``recipe``."""
-    artifact = open_artifact(built)
-    kernels = sorted(name.split("/")[1].removesuffix(".cu") for name in artifact.members if name.endswith(".cu"))
-    write_artifact(
-        path,
-        plan=artifact.plan,
-        recipe=recipe,
-        kernels={kernel: artifact.kernel_text(kernel) for kernel in kernels},
-        objects={("host", kernel): artifact.object_bytes("host", kernel) for kernel in kernels},
-        toolchain=artifact.toolchain,
-        sources=artifact.manifest.sources,
-    )
 
 
 VERBS = (

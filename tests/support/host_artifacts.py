@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fusebuild.artifact.file import open_artifact, write_artifact
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import ToolchainError
 from fusebuild.pipeline import compile_recipes
@@ -34,6 +35,21 @@ def compile_for_host(folder: Path, texts: Mapping[str, str]) -> Path:
         path.write_text(text)
     compile_recipes(paths, [TARGETS["host"]], folder)
     return folder
+
+
+def with_recipe(built: Path, path: Path, recipe: bytes) -> None:
+    """The artifact at ``path`` is that at ``built``, and holds ``recipe``."""
+    artifact = open_artifact(built)
+    kernels = sorted(name.split("/")[1].removesuffix(".cu") for name in artifact.members if name.endswith(".cu"))
+    write_artifact(
+        path,
+        plan=artifact.plan,
+        recipe=recipe,
+        kernels={kernel: artifact.kernel_text(kernel) for kernel in kernels},
+        objects={("host", kernel): artifact.object_bytes("host", kernel) for kernel in kernels},
+        toolchain=artifact.toolchain,
+        sources=artifact.manifest.sources,
+    )
 
 
 def chosen(plan: LoadedPlan, *inputs: torch.Tensor) -> str:
