@@ -31,7 +31,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fusebuild.artifact.plan import as_formula
 from fusebuild.bench.ahead import Job, compile_ahead
 from fusebuild.bench.contenders import (
     COPY,
@@ -54,8 +53,9 @@ from fusebuild.bench.report import Measurement, Report, Sweep
 from fusebuild.bench.timing import call_microseconds, side_by_side, timing
 from fusebuild.bench.traffic import TrafficError, measured_traffic
 from fusebuild.errors import UsageError, VerificationError
-from fusebuild.ir.formula import evaluate, total
+from fusebuild.ir.formula import evaluate
 from fusebuild.oracle.verification import memory_named, read_recipe, recipe_trial, run_trial
+from fusebuild.planning.expectation import hbm_bytes
 from fusebuild.recipe.drawn import drawn_cases
 from fusebuild.recipe.recipe import Recipe
 from fusebuild.recipe.sizes import least_bytes, require_fitting, symbols_of
@@ -165,7 +165,7 @@ class _Work:
             case=dict(self.case),
             segments=len(target.segments),
             least_bytes=least,
-            plan_bytes=evaluate(total([as_formula(segment.hbm_bytes) for segment in target.segments]), self.case),
+            plan_bytes=evaluate(hbm_bytes(target), self.case),
             gigabytes_per_second=least / timed["milliseconds"] / 1e6,
             error=max((output.largest for output in outputs), default=0.0),
             eager_error=max((e for output in outputs if (e := output.eager_largest) is not None), default=None),

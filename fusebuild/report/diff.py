@@ -13,9 +13,10 @@ from msgspec.structs import astuple, replace
 from fusebuild.artifact.file import Artifact
 from fusebuild.artifact.json_types import Bytes, FormulaText
 from fusebuild.artifact.kernel_resources import KernelResources
-from fusebuild.artifact.plan import Plan, TargetPlan, as_formula, without_reasons
+from fusebuild.artifact.plan import Plan, TargetPlan, without_reasons
 from fusebuild.errors import one_line
-from fusebuild.ir.formula import known_value, show, total
+from fusebuild.ir.formula import known_value, show
+from fusebuild.planning.expectation import hbm_bytes
 from fusebuild.report.inspection import calls_of
 
 
@@ -182,7 +183,7 @@ def _sums(plan: TargetPlan | None, sizes: Mapping[str, int]) -> tuple[int | None
     where those do not give every symbol."""
     if plan is None:
         return None, None, None
-    formula = total([as_formula(segment.hbm_bytes) for segment in plan.segments])
+    formula = hbm_bytes(plan)
     return len(plan.segments), show(formula), known_value(formula, sizes)
 
 
