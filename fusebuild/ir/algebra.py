@@ -463,18 +463,23 @@ class _Proof:
         return self._facts[atoms]
 
 
-def implied_by(shapes: Iterable[Iterable[Formula]]) -> tuple[Formula, ...]:
-    """The relations that hold because tensors of ``shapes`` are given: no dim has less than no elements."""
-    computed = dict.fromkeys(extent for shape in shapes for extent in shape if isinstance(extent, tuple))
-    return tuple(("ge", extent, 0) for extent in computed)
-
-
 @lru_cache(maxsize=256)
 def algebra_of(
     order: tuple[str, ...], facts: tuple[ExtentFact, ...] = (), relations: tuple[Formula, ...] = ()
 ) -> Algebra:
     """The algebra of these facts, the same object each time: it remembers what it has found out."""
     return Algebra(order=order, facts=facts, relations=relations)
+
+
+def algebra_given(
+    shapes: Iterable[Iterable[Formula]],
+    order: tuple[str, ...],
+    facts: tuple[ExtentFact, ...],
+    relations: tuple[Formula, ...],
+) -> Algebra:
+    """The algebra of these facts where tensors of ``shapes`` are given, too: no dim has less than no elements."""
+    computed = dict.fromkeys(extent for shape in shapes for extent in shape if isinstance(extent, tuple))
+    return algebra_of(order, facts, (*relations, *(("ge", extent, 0) for extent in computed)))
 
 
 _MOST_MINIMA = 12

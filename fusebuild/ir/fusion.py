@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from fusebuild.ir.algebra import Algebra, algebra_of, implied_by
+from fusebuild.ir.algebra import Algebra, algebra_given
 from fusebuild.ir.formula import Formula, symbols
 from fusebuild.ir.solving import Solved, solve
 from fusebuild.ir.values import Composite, Expr, ExtentBinding, ExtentFact, Output, Value
@@ -114,7 +114,7 @@ class Fusion:
         """What is known of the sizes: found out when it is first asked for."""
         if self._algebra is None:
             shapes = [value.tensor.shape for value in self.tensor_inputs]
-            found = algebra_of(self.given or self.symbols, self.facts, (*self.relations, *implied_by(shapes)))
+            found = algebra_given(shapes, self.given or self.symbols, self.facts, self.relations)
             object.__setattr__(self, "_algebra", found)
             return found
         return self._algebra

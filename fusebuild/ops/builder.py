@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fusebuild.errors import NOWHERE, SourceLocation, counted
-from fusebuild.ir.algebra import Algebra, algebra_of, implied_by, missing_facts
+from fusebuild.ir.algebra import Algebra, algebra_given, missing_facts
 from fusebuild.ir.composites import with_composites
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula, symbols
@@ -76,8 +76,7 @@ class FusionBuilder:
         """What is known of the sizes."""
         if self._algebra is None:
             shapes = [self.values[fid].tensor.shape for fid in self.inputs if self.values[fid].is_tensor]
-            relations = (*self.relations, *implied_by(shapes))
-            self._algebra = algebra_of(tuple(self._symbols), self.facts, relations)
+            self._algebra = algebra_given(shapes, tuple(self._symbols), self.facts, self.relations)
         return self._algebra
 
     def know_symbols(self, symbols: Iterable[str]) -> None:
