@@ -141,6 +141,11 @@ class OpDef:
         )
 
     @property
+    def is_elementwise(self) -> bool:
+        """True for what computes each element of its result from those of its operands in the same place."""
+        return self.of_elements and (self.kind is Kind.POINTWISE or self.name == "expand")
+
+    @property
     def is_rename(self) -> bool:
         """True for what kernels compute nothing for: the result is another name of the variable."""
         return self.kind is Kind.VIEW or self.cuda == "{0}"

@@ -18,10 +18,11 @@ from fusebuild.ir.formula import Formula, product, total
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr, Value
-from fusebuild.ops.indexing import permutation_of, reshaped_strides, slice_bounds
+from fusebuild.ops.indexing import permutation_of, slice_bounds
 from fusebuild.ops.table import OPS, Kind
-from fusebuild.passes.moves import BeforeTake, DimByDim, Move, Pad, Picking, Reshape, Slice, Spread, Stay, move_of
+from fusebuild.passes.moves import BeforeTake, DimByDim, Move, Pad, Picking, Reshape, Slice, Spread, move_of
 from fusebuild.passes.rewriting import Rewriter
+from fusebuild.passes.strided import strides_say
 from fusebuild.passes.views import view_between
 
 
@@ -86,19 +87,13 @@ def _finds_memory(rewriter: Rewriter, move: Move, source: Value) -> bool:
         definition = rewriter.definition(value)
         if definition is None or definition.op == "full":
             continue
-        if not _is_elementwise(definition):
+        if not OPS[definition.op].is_elementwise:
             return False
         operands = [each for each in rewriter.operands(definition) if each.is_tensor and each.fid not in seen]
         picked = [each for each in operands if move.picks(each.tensor.shape, value.tensor.shape)]
         seen |= {each.fid for each in picked}
         waiting += picked
     return True
-
-
-def _is_elementwise(definition: Expr) -> bool:
-    """Whether ``definition`` computes each element of its result from those of its operands in the same place."""
-    op = OPS[definition.op]
-    return op.of_elements and (op.kind is Kind.POINTWISE or definition.op == "expand")
 
 
 def _fill(rewriter: Rewriter, expr: Expr) -> None:
@@ -138,10 +133,9 @@ class _Movers:
 
     def readable(self, value: Value, new_shape: Sequence[Formula] | None, location: SourceLocation) -> Value:
         """``value``, or a copy of it; ``new_shape`` is what it is reshaped to."""
-        strides = [stride for stride in value.tensor.strides if stride is not None]
-        is_known = len(strides) == value.tensor.rank
-        shape, algebra = value.tensor.shape, self.rewriter.builder.algebra
-        if is_known and (new_shape is None or reshaped_strides(strides, shape, new_shape, algebra) is not None):
+        algebra = self.rewriter.builder.algebra
+        is_known = None not in value.tensor.strides
+        if is_known and (new_shape is None or strides_say(value.tensor, new_shape, algebra)):
             return value
         if value.fid not in self.copies:
             name = f"{value.name}_contiguous"
@@ -167,10 +161,10 @@ class _Mover:
         definition = self.rewriter.definition(value)
         if definition is None or not OPS[definition.op].of_elements:
             return False
-        if _is_elementwise(definition):
+        if OPS[definition.op].is_elementwise:
             operands = [each for each in self.rewriter.operands(definition) if each.is_tensor]
             return all(self.move.on(each.tensor.shape, value.tensor.shape) is not None for each in operands)
-        if isinstance(self.move, Picking | Spread | Stay):
+        if isinstance(self.move, Picking | Spread):
             return definition.op == "full" and isinstance(self.move, Picking)
         if definition.op in _TAKES:
             return self._before(definition) is not None
@@ -232,7 +226,7 @@ class _Mover:
     def _on(self, operand: Value, value: Value, definition: Expr) -> _Mover:
         """Who moves ``operand`` where this moves ``value``, which ``definition`` makes of it."""
         move, named = self.move, dict(definition.attributes)
-        if _is_elementwise(definition):
+        if OPS[definition.op].is_elementwise:
             before: Move | None = move.on(operand.tensor.shape, value.tensor.shape)
             assert before is not None
             return self.movers.of(before)
@@ -275,29 +269,27 @@ class _Mover:
 
     def _read(self, value: Value, location: SourceLocation) -> Value:
         name, move = f"{value.name}_{self.move.op}", self.move
-        if isinstance(move, Spread):
-            return _with_ones_for(self.rewriter, value, move, name, location)
-        if isinstance(move, Reshape) and (view := view_between(move.old, move.new)) is not None:
-            return self.rewriter.emit(view.op, [value], name=name, location=location, **view.named)
         new_shape = move.new if isinstance(move, Reshape) else None
+        wanted = move.shape_of(value.tensor.shape) if isinstance(move, Spread) else new_shape
+        view = None if wanted is None else view_between(value.tensor.shape, wanted)
+        if view is not None:
+            return self.rewriter.emit(view.op, [value], name=name, location=location, **view.named)
+        assert not isinstance(move, Spread)
         operands = [self.movers.readable(value, new_shape, location), *move.operands]
         return self.rewriter.emit(move.op, operands, name=name, location=location, **move.attributes())
 
     def _result_shape(self, value: Value) -> tuple[Formula, ...]:
         if isinstance(self.move, Spread):
-            shape, dim = value.tensor.shape, self.move.dim
-            return (*shape[:dim], *(1,) * self.move.rank, *shape[dim + 1 :])
-        if isinstance(self.move, Stay):
-            return value.tensor.shape
+            return self.move.shape_of(value.tensor.shape)
         operands = [value.type, *(each.type for each in self.move.operands)]
         (result,) = self.rewriter.builder.infer(OPS[self.move.op], operands, self.move.attributes())
         return result.shape  # type: ignore[union-attr]
 
     def _counted(self, value: Value, iota: Expr) -> Value:
         """The slice of an ``iota`` of whole numbers: another one."""
-        ((first, count, step),) = slice_bounds(
-            value.tensor.shape, self.move.attributes(), self.rewriter.builder.algebra
-        )
+        assert isinstance(self.move, Slice)
+        algebra = self.rewriter.builder.algebra
+        ((first, count, step),) = slice_bounds(value.tensor.shape, self.move.attributes(), algebra)
         start, stride = (operand.literal for operand in self.rewriter.operands(iota))
         assert isinstance(start, int)
         assert isinstance(stride, int)
@@ -311,15 +303,6 @@ def _is_counted(rewriter: Rewriter, iota: Expr) -> bool:
     """Whether ``iota`` counts in whole numbers that are known now, so that a part of it needs no rounding."""
     numbers = [operand.literal for operand in rewriter.operands(iota)]
     return rewriter.value(iota.outputs[0]).dtype.is_integer and all(isinstance(number, int) for number in numbers)
-
-
-def _with_ones_for(rewriter: Rewriter, value: Value, move: Spread, name: str, location: SourceLocation) -> Value:
-    """``value`` with the dims of an index in the place of one of size 1."""
-    if move.rank == 0:
-        return rewriter.emit("squeeze", [value], name=name, location=location, dims=(move.dim,))
-    before, after = move.dim, value.tensor.rank - move.dim
-    mask = (*(False,) * before, *(True,) * (move.rank - 1), *(False,) * after)
-    return rewriter.emit("broadcast", [value], name=name, location=location, is_broadcast_dim=mask)
 
 
 def _new_dims(broadcast: Expr) -> list[int]:

@@ -200,17 +200,22 @@ class Reshape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Take:
-    """``take`` of the elements along ``dim`` that ``index`` names, whose dims are in the place of ``dim`` then."""
+class Picking:
+    """A move that reads along ``dim`` what ``index`` names."""
 
     index: Value
     dim: int
 
-    op = "take"
+    op: ClassVar[str]
 
     @property
     def operands(self) -> tuple[Value, ...]:
         return (self.index,)
+
+    @property
+    def rank(self) -> int:
+        """How many dims are in the place of ``dim`` then."""
+        raise NotImplementedError
 
     def attributes(self) -> dict[str, Attribute]:
         return {"dim": self.dim}
@@ -218,27 +223,44 @@ class Take:
     def is_idle(self, shape: Sequence[Formula]) -> bool:
         return False
 
-    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Take | Spread:
-        is_same_everywhere = shape[self.dim] == 1 != whole[self.dim]
-        return Spread(dim=self.dim, rank=self.index.tensor.rank) if is_same_everywhere else self
+    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Self | Spread:
+        return self if self.picks(shape, whole) else Spread(dim=self.dim, rank=self.rank)
 
     def picks(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> bool:
         """Whether an operand of ``shape`` that broadcasts to ``whole`` has more than one element to take."""
-        return self.on(shape, whole) is self
+        return shape[self.dim] != 1 or whole[self.dim] == 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Take(Picking):
+    """``take``: the dims of the index are in the place of ``dim`` then."""
+
+    op = "take"
+
+    @property
+    def rank(self) -> int:
+        return self.index.tensor.rank
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeAlong(Picking):
+    """``take_along_axis``: the index, of as many dims, names an element for the same place."""
+
+    op = "take_along_axis"
+
+    @property
+    def rank(self) -> int:
+        return 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """What a :class:`Take` is to an operand of size 1 along its dim: as many dims of size 1 as the index has."""
+    """What a :class:`Picking` is to an operand of size 1 along its dim: as many dims of size 1 as it has there then."""
 
     dim: int
     rank: int
 
     op = "spread"
-    operands: ClassVar[tuple[Value, ...]] = ()
-
-    def attributes(self) -> dict[str, Attribute]:
-        return {}
 
     def is_idle(self, shape: Sequence[Formula]) -> bool:
         return self.rank == 1
@@ -246,55 +268,12 @@ class Spread:
     def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Spread:
         return self
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakeAlong:
-    """``take_along_axis``: along ``dim`` the element that ``index``, of as many dims, names at the same place."""
-
-    index: Value
-    dim: int
-
-    op = "take_along_axis"
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        return (self.index,)
-
-    def attributes(self) -> dict[str, Attribute]:
-        return {"dim": self.dim}
-
-    def is_idle(self, shape: Sequence[Formula]) -> bool:
-        return False
-
-    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> TakeAlong | Stay:
-        return Stay() if shape[self.dim] == 1 != whole[self.dim] else self
-
-    def picks(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> bool:
-        """Whether an operand of ``shape`` that broadcasts to ``whole`` has more than one element to take."""
-        return self.on(shape, whole) is self
+    def shape_of(self, shape: Sequence[Formula]) -> tuple[Formula, ...]:
+        """The shape of a tensor of ``shape`` after this move."""
+        return (*shape[: self.dim], *(1,) * self.rank, *shape[self.dim + 1 :])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stay:
-    """What a :class:`TakeAlong` is to an operand of size 1 along its dim: nothing."""
-
-    op = "stay"
-    operands: ClassVar[tuple[Value, ...]] = ()
-
-    def attributes(self) -> dict[str, Attribute]:
-        return {}
-
-    def is_idle(self, shape: Sequence[Formula]) -> bool:
-        return True
-
-    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Stay:
-        return self
-
-
-Picking = Take | TakeAlong
-"""Moves that read along a dim what an index names."""
-
-Move = DimByDim | Reshape | Picking | Spread | Stay
+Move = DimByDim | Reshape | Picking | Spread
 
 
 def move_of(rewriter: Rewriter, expr: Expr) -> Move:

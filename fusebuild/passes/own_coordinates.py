@@ -14,8 +14,6 @@ from fusebuild.ir.values import Expr, Value
 from fusebuild.ops.table import Kind, op_of
 from fusebuild.passes.rewriting import Rewriter
 
-_VIEWS = ("broadcast", "permute")
-
 
 def own_coordinates(fusion: Fusion) -> Fusion:
     """``fusion`` where no value that follows from coordinates alone is read in two places."""
@@ -28,7 +26,7 @@ def own_coordinates(fusion: Fusion) -> Fusion:
     for expr in rewriter.exprs():
         source = expr.inputs[0] if expr.inputs else -1
         place = _place(fusion, source, expr) if source in counted else None
-        if place is None or expr.op not in _VIEWS or place == first[source]:
+        if place is None or place == first[source]:
             rewriter.keep(expr)
             continue
         key = source, place

@@ -25,6 +25,7 @@ from fusebuild.passes.refinement import common_refinement
 from fusebuild.passes.rewriting import Rewriter
 from fusebuild.passes.split_inputs import Parts, split_inputs
 from fusebuild.passes.strided import reads_as
+from fusebuild.passes.views import view_between
 
 
 def sink_reshapes(fusion: Fusion) -> Fusion:
@@ -161,25 +162,33 @@ class _Sinker:
         return self._view(expr) if kind is Kind.VIEW else None
 
     def _pointwise(self, expr: Expr) -> _Sunk | None:
-        shape = self._shape(expr.outputs[0])
-        parts = self._common_parts(expr, shape)
-        operands = None if parts is None else self._fitted(expr, shape, parts)
-        if parts is None or operands is None:
+        found = self._in_common_parts(expr, self._shape(expr.outputs[0]))
+        if found is None:
             return None
+        operands, parts = found
         return _Sunk(operands=operands, named=dict(expr.attributes), runs=_runs_of(parts))
 
     def _reduction(self, expr: Expr) -> _Sunk | None:
-        shape = next(self._shape(fid) for fid in expr.inputs if fid in self._finer)
-        parts = self._common_parts(expr, shape)
-        operands = None if parts is None else self._fitted(expr, shape, parts)
-        if parts is None or operands is None:
+        found = self._in_common_parts(expr, next(self._shape(fid) for fid in expr.inputs if fid in self._finer))
+        if found is None:
             return None
+        operands, parts = found
         runs = _runs_of(parts)
         dims = tuple(dim for old in sorted(expr.dims) for dim in runs[old])
-        kept = [parts[dim] for dim in range(len(shape)) if dim not in expr.dims]
+        kept = [part for dim, part in enumerate(parts) if dim not in expr.dims]
         return _Sunk(operands=operands, named=dict(expr.attributes) | {"dims": dims}, runs=_runs_of(kept))
 
-    def _common_parts(self, expr: Expr, shape: Sequence[Formula]) -> list[tuple[Formula, ...]] | None:
+    def _in_common_parts(self, expr: Expr, shape: Sequence[Formula]) -> tuple[tuple[Value, ...], Parts] | None:
+        """The operands of ``expr``, which broadcast to ``shape``, in the finer dims that they have in common, and those
+        dims; None where they have none, or where one cannot be had in them without a trip through memory."""
+        parts = self._common_parts(expr, shape)
+        if parts is None:
+            return None
+        fitted = [self._fitted_to(fid, shape, parts) for fid in expr.inputs]
+        operands = tuple(each for each in fitted if each is not None)
+        return (operands, parts) if len(operands) == len(fitted) else None
+
+    def _common_parts(self, expr: Expr, shape: Sequence[Formula]) -> Parts | None:
         """For each dim of ``shape`` the finer dims in which all operands of ``expr`` that have such agree; None where
         they do not."""
         parts: list[tuple[Formula, ...]] = []
@@ -192,31 +201,21 @@ class _Sinker:
             if len(found) > 1:
                 return None
             parts.append(next(iter(found), (extent,)))
-        return parts
+        return tuple(parts)
 
-    def _fitted(
-        self, expr: Expr, shape: Sequence[Formula], parts: Sequence[tuple[Formula, ...]]
-    ) -> tuple[Value, ...] | None:
-        """The operands of ``expr`` in the dims ``parts`` of ``shape``; None where one cannot be had in them without a
-        trip through memory."""
-        fitted = [self._fitted_to(fid, shape, parts) for fid in expr.inputs]
-        return tuple(each for each in fitted if each is not None) if None not in fitted else None
-
-    def _fitted_to(self, fid: int, shape: Sequence[Formula], parts: Sequence[tuple[Formula, ...]]) -> Value | None:
+    def _fitted_to(self, fid: int, shape: Sequence[Formula], parts: Parts) -> Value | None:
         finer, value = self._finer.get(fid), self.rewriter.value(fid)
         if not value.is_tensor or self._fusion.value(fid).tensor.rank != len(shape):
             return value
-        own = self._shape(fid)
+        own, value = self._shape(fid), value if finer is None else finer.value
         wanted = [
             part if size == extent else (1,) * len(part) for part, size, extent in zip(parts, own, shape, strict=True)
         ]
-        has = [finer.parts(dim) if finer is not None else (size,) for dim, size in enumerate(own)]
-        value = value if finer is None else finer.value
         target = tuple(extent for part in wanted for extent in part)
-        if has == wanted:
+        if value.tensor.shape == target:
             return value
-        if all(now == then or {*now, *then} == {1} for now, then in zip(has, wanted, strict=True)):
-            return _with_ones(self.rewriter, value, has, wanted)
+        if (view := view_between(value.tensor.shape, target)) is not None:
+            return self.rewriter.emit(view.op, [value], name=f"{value.name}_{view.op}", **view.named)
         if not reads_as(self.rewriter, value, target, self._algebra):
             return None
         return self.rewriter.emit("reshape", [value], name=f"{value.name}_reshape", shape=target)
@@ -276,13 +275,3 @@ def _merged_runs(old: Sequence[Formula], new: Sequence[Formula], algebra: Algebr
 def _is_run_of(extents: Sequence[Formula], whole: Formula, algebra: Algebra) -> bool:
     """Whether dims of ``extents`` have together as many elements as one of ``whole``."""
     return reshape_groups(extents, (whole,), algebra) is not None
-
-
-def _with_ones(
-    rewriter: Rewriter, value: Value, has: Sequence[tuple[Formula, ...]], wanted: Sequence[tuple[Formula, ...]]
-) -> Value | None:
-    """``value``, whose dims are ``has``, with more dims of size 1, as ``wanted``."""
-    if any(len(now) > len(then) for now, then in zip(has, wanted, strict=True)):
-        return None
-    mask = tuple(at >= len(now) for now, then in zip(has, wanted, strict=True) for at in range(len(then)))
-    return rewriter.emit("broadcast", [value], name=f"{value.name}_broadcast", is_broadcast_dim=mask)

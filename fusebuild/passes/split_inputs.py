@@ -100,7 +100,7 @@ def _operand_places(fusion: Fusion, expr: Expr, dim: int) -> list[tuple[int, int
     extent = fusion.value(expr.outputs[0]).tensor.shape[dim]
     if not op.of_elements:
         return None
-    if op.kind is Kind.POINTWISE or expr.op == "expand":
+    if op.is_elementwise:
         shapes = {fid: fusion.value(fid).tensor.shape for fid in tensors}
         return [(fid, dim) for fid, shape in shapes.items() if shape[dim : dim + 1] == (extent,)]
     if op.kind is Kind.REDUCTION or expr.op == "squeeze":

@@ -10,7 +10,7 @@ from fusebuild.ir.formula import Formula
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr, Value
 from fusebuild.ops.indexing import reshaped_strides
-from fusebuild.ops.table import Kind, op_of
+from fusebuild.ops.table import op_of
 from fusebuild.passes.moves import Reshape
 from fusebuild.passes.views import view_between
 
@@ -53,7 +53,7 @@ def _moved_up(definitions: Definitions, expr: Expr, move: Reshape) -> list[tuple
     if expr.op == "broadcast":
         before = move.before_broadcast(expr.attribute("is_broadcast_dim"))
         return None if before is None else [(tensors[0], before[0])]
-    if not op_of(expr).of_elements or (op_of(expr).kind is not Kind.POINTWISE and expr.op != "expand"):
+    if not op_of(expr).is_elementwise:
         return None
     moves = [(operand, move.on(operand.tensor.shape, move.old)) for operand in tensors]
     found = [(operand, own) for operand, own in moves if own is not None]

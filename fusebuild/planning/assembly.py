@@ -359,7 +359,7 @@ def _of_the_plan(extents: Mapping[Formula, int], arg: Arg[SegmentFid], first_slo
     """``arg`` with the plan's number for a slot, which has ``first_slot`` as the segment's first, and for a size."""
     if isinstance(arg, WorkspaceArg):
         return WorkspaceArg(slot=first_slot + arg.slot)
-    if isinstance(arg, FormulaArg) and arg.formula in extents and isinstance(arg.formula, str):
+    if isinstance(arg, FormulaArg) and isinstance(arg.formula, str) and arg.formula in extents:
         return ExtentArg(fid=extents[arg.formula])
     return arg
 
