@@ -8,6 +8,7 @@ returns for it (0 ok, 1 compile failure, 2 usage or recipe error, 3 stale, 4 cor
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -47,6 +48,7 @@ class SourceLocation:
 NOWHERE = SourceLocation(path="<built>", line=1, column=1)
 
 
+@functools.cache
 def file_name(path: str) -> str:
     """The last part of ``path``, with a ``?`` for each character that could end the comment of a rendered kernel, or
     that no text file holds."""

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -217,6 +216,8 @@ def made_from(targets: Sequence[Target], toolchain: Toolchain | None, fusebuild:
 
 def fusebuild_digest() -> str:
     """The digest of fusebuild's own code and templates, and of the libraries that they are used with."""
+    from importlib.metadata import version  # which brings twenty modules, and most commands make no record
+
     versions = [platform.python_version(), *(version(name) for name in _LIBRARIES)]
     return digest_of([*versions, *_own_files()])
 

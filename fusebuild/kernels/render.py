@@ -73,6 +73,7 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,
+        auto_reload=False,  # templates stay as they are while a process runs
         optimized=False,  # a process compiles each template once; to fold its constants first takes longer
     )
 

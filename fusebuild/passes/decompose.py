@@ -17,7 +17,7 @@ from fusebuild.ir.formula import product
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr, Value
-from fusebuild.kernels.persistent.schedule import ONE_BLOCK
+from fusebuild.kernels.persistent.fit import ONE_BLOCK
 from fusebuild.ops.table import OPS, Kind, op_of
 from fusebuild.passes.decompose_indexing import INDEXING
 from fusebuild.passes.decompose_lambdas import LAMBDAS, dim_runs, generalized

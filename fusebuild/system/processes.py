@@ -8,11 +8,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import get_context
 from typing import TypeVar
 
 from fusebuild.errors import FusebuildError
@@ -38,6 +35,15 @@ def mapped(work: Callable[[Item], Result], items: Sequence[Item], *, processes: 
     workers = min(processes, len(items))
     if workers < 2 or threading.active_count() > 1 or "torch" in sys.modules:
         return [work(item) for item in items]
+    return _in_processes(work, items, workers)
+
+
+def _in_processes(work: Callable[[Item], Result], items: Sequence[Item], workers: int) -> list[Result]:
+    # These bring twenty modules, and most commands need no second process.
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
     try:
         with ProcessPoolExecutor(workers, get_context("fork"), _follow_parent, (os.getpid(),)) as pool:
             with _interrupts_held():

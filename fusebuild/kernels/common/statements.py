@@ -143,6 +143,7 @@ class Body(Statements):
         self.domain = spec.domain
         self.extents = spec.domain.extent_names
         self._interleaved = interleaved
+        self._axes: dict[int, frozenset[int]] = {}
         self._closures: dict[tuple[frozenset[int], frozenset[int]], tuple[Expr, ...]] = {}
         self._flat = flat if spec.vectors is VectorLayout.SHIFTED else ""
         for expr in spec.task.steps if spec.sizes.branchless else ():
@@ -152,7 +153,10 @@ class Body(Statements):
     def axes_of(self, fid: int) -> frozenset[int]:
         """The axes along which (the root of) ``fid`` changes."""
         root = self.root(fid)
-        return frozenset() if self.is_scalar(root) else self.domain.axes_of(root, self.value(root).tensor)
+        if root not in self._axes:
+            varies = not self.is_scalar(root)
+            self._axes[root] = self.domain.axes_of(root, self.value(root).tensor) if varies else frozenset()
+        return self._axes[root]
 
     def memory_inputs(self) -> tuple[int, ...]:
         """Tensors read from global memory."""

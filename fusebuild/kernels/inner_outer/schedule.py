@@ -59,14 +59,7 @@ from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.inner_outer import alike, striped
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
 from fusebuild.kernels.inner_outer.partials import most_partials
-from fusebuild.kernels.inner_outer.rungs import (
-    ALONE,
-    CLOSE,
-    LONGER_THAN_TILED,
-    LONGEST,
-    RUNGS,
-    SINGLE_RUNGS,
-)
+from fusebuild.kernels.inner_outer.rungs import ALONE, CLOSE, LONGER_THAN_TILED, LONGEST, RUNGS, SINGLE_RUNGS
 from fusebuild.kernels.inner_outer.shape import InnerOuterChoice, InnerOuterHeuristics
 from fusebuild.kernels.inner_outer.tiled import ALIGNED_COLUMNS, Tiled
 from fusebuild.kernels.inner_outer.whole import can_be_whole, is_whole
@@ -155,6 +148,7 @@ def _planner(planner: Planner) -> _Planner:
         resident=tuple(fid for fid, own in axes.items() if moving.isdisjoint(own)),
         levels=max((level[task.fusion.exprs[index].outputs[0]] for index in parts.along), default=0),
         finishes=can_be_whole(planner, parts),
+        has_costly_ops=has_lambdas(task) or bool(costly_values(task, domain, parts.columns)),
     )
 
 
@@ -163,7 +157,8 @@ class _Planner(Planner):
     """A planner that knows the ``parts`` of the task, whose rows have so many ``elements`` at most, for vectors of
     ``vec``. ``fetched`` are its dense inputs of the whole domain, ``resident`` those of columns that change
     from one outer index to the next at most. Rows have ``levels`` of reductions, each of which needs the one before.
-    ``finishes`` says whether a block may finish the outer indices of which it has all rows."""
+    ``finishes`` says whether a block may finish the outer indices of which it has all rows, ``has_costly_ops`` whether
+    what rows do takes ops of many instructions."""
 
     parts: InnerOuterParts
     elements: int
@@ -172,6 +167,7 @@ class _Planner(Planner):
     resident: tuple[int, ...]
     levels: int
     finishes: bool
+    has_costly_ops: bool
     vectors: VectorLayout = VectorLayout.ALIGNED
 
     @property
@@ -455,8 +451,7 @@ class _Planner(Planner):
     def _is_light(self) -> bool:
         """Whether rows are walked with few registers: there are no outer indices, two inputs at most, and no ops of
         many instructions."""
-        is_costly = has_lambdas(self.task) or bool(costly_values(self.task, self.domain, self.parts.columns))
-        return not self.parts.outer and len(self.fetched) <= 2 and not is_costly
+        return not self.parts.outer and len(self.fetched) <= 2 and not self.has_costly_ops
 
     def memory(self, beyond: int) -> Iterator[VariantSpec]:
         """Accumulators in shared memory or, where that is too small, in scratch: rows of more elements than ``beyond``,

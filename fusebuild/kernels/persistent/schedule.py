@@ -8,13 +8,9 @@ exponentials of a softmax, which are kept where registers last."""
 
 from __future__ import annotations
 
-from fusebuild.ir.formula import Formula
-from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.planner import Planner
-from fusebuild.kernels.common.rows import check_outputs, check_reductions, check_running
-from fusebuild.kernels.common.spec import VariantSpec, try_domain
+from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.sweeps import cached_inputs, kept_values
-from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.persistent import (
     beyond_registers,
     cluster,
@@ -56,21 +52,6 @@ WAYS: tuple[type[Way], ...] = (
 )
 """The ways to keep rows, the preferred ones first. The last one takes all rows."""
 
-ONE_BLOCK = 65536
-"""Elements of a tensor that one block reduces and walks again sooner than two more kernels start."""
-
-
-def check(task: Task) -> None:
-    domain = try_domain(task)
-    check_reductions(task, domain)
-    check_running(task)
-    kept, reduced = domain.kept, domain.reduced
-    if kept and reduced and max(kept) > min(reduced):
-        raise UnfitError("the reduced dims are not the innermost ones")
-    if not kept and not _fits_one_block(domain.points(reduced)):
-        raise UnfitError("every dim is reduced, and one block would walk the whole tensor")
-    check_outputs(task, domain, kept, domain.every)
-
 
 def variants(planner: Planner) -> list[VariantSpec]:
     rows = RowTask.of(
@@ -87,8 +68,3 @@ def variants(planner: Planner) -> list[VariantSpec]:
         if way.applies(found) and (variants := way.variants()):
             found[each] = variants
     return [variant for variants in found.values() for variant in variants]
-
-
-def _fits_one_block(elements: Formula) -> bool:
-    """False for sizes not known now: a tensor reduced as a whole is as large as a tensor can be."""
-    return isinstance(elements, int) and elements <= ONE_BLOCK
