@@ -7,8 +7,9 @@ formulas, so a plan holds no code. All arithmetic is on 64-bit signed integers; 
 One symbol is no extent: :data:`MULTIPROCESSORS`, whose size is that of the device at hand. Grids, arguments of
 kernels and scratch may depend on it; guards and shapes never do, so that a plan takes the same variants everywhere.
 
-``("aligned", fid, bytes)`` is 1 when the tensor ``fid`` starts at a multiple of ``bytes``; it is evaluated only by the
-executor, which knows the pointers, and by tests that pass ``aligned=``.
+``("aligned", fid, bytes)`` is 1 when the tensor ``fid`` starts at a multiple of ``bytes`` and each step along a dim
+whose stride is known only at run time is one; it is evaluated only by the executor, which knows pointers and strides,
+and by tests that pass ``aligned=``.
 """
 
 from __future__ import annotations

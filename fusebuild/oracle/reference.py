@@ -262,9 +262,9 @@ def random_inputs(
     """Fresh inputs for ``fusion`` in the layouts that it declares, the same for the same ``seed`` and ``device``.
 
     Floats are normal, integers lie in -8 to 8 or, for a fid in ``ranges``, from its first to below its second bound;
-    scalars are positive. A dim whose contiguity is False gets a stride one
-    larger than contiguous and the gaps hold NaN (or an extreme integer), so that a kernel reading them is found out; an
-    expanded dim has stride 0. ``cpu`` inputs stay on the host. Raises ``KeyError`` for a symbol without a size.
+    scalars are positive. A dim whose contiguity is False gets a stride one larger than contiguous or, for every other
+    ``seed``, the next but one that vectors may take, and the gaps hold NaN (or an extreme integer), so that a kernel
+    reading them is found out; an expanded dim has stride 0. ``cpu`` inputs stay on the host. Raises ``KeyError`` for a symbol without a size.
     """
     import torch
 
@@ -276,11 +276,15 @@ def random_inputs(
         type_ = fusion.value(fid).type
         if isinstance(type_, TensorType):
             low, high = (evaluate_formula(bound, extents) for bound in (ranges or {}).get(fid, _INTEGERS))
-            inputs.append(_random_tensor(type_, extents, generators["cpu" if type_.cpu else device], low, high))
+            generator = generators["cpu" if type_.cpu else device]
+            inputs.append(_random_tensor(type_, extents, generator, low, high, STRIDED[seed % 2]))
         else:
             inputs.append(_random_scalar(type_.dtype, generators["cpu"]))
     return inputs
 
+
+STRIDED = (1, 8)
+"""What strides that are not contiguous are multiples of: those that no vectors may take, and those that they may."""
 
 _INTEGERS = (-8, 9)
 """The integers that are drawn where nothing else is asked for: the first, and the one after the last."""
@@ -295,7 +299,11 @@ def _random_scalar(dtype: DType, generator: Any) -> bool | int | float:
     return number > 2 if dtype is DType.BOOL else number
 
 
-def _random_tensor(type_: TensorType, extents: Mapping[str, int], generator: Any, low: int, high: int) -> Tensor:
+def _random_tensor(
+    type_: TensorType, extents: Mapping[str, int], generator: Any, low: int, high: int, multiple: int
+) -> Tensor:
+    """Numbers from ``low`` to below ``high`` where they are integers, in strides that are each a ``multiple``, if they
+    are not contiguous."""
     import torch
 
     shape = [evaluate_formula(extent, extents) for extent in type_.shape]
@@ -311,21 +319,22 @@ def _random_tensor(type_: TensorType, extents: Mapping[str, int], generator: Any
     else:
         poison = torch.iinfo(dtype).max
         numbers = torch.randint(low, max(high, low + 1), stored, generator=generator, device=device)
-    strides, length = _strides(type_, stored)
+    strides, length = _strides(type_, stored, multiple)
     buffer = torch.full((length,), poison, dtype=dtype, device=device)
     tensor = buffer.as_strided(stored, strides)
     tensor.copy_(numbers.to(dtype))
     return tensor.expand(shape)
 
 
-def _strides(type_: TensorType, stored: Sequence[int]) -> tuple[list[int], int]:
-    """``(strides, buffer length)`` in elements, for the sizes ``stored`` (expanded dims at 1)."""
+def _strides(type_: TensorType, stored: Sequence[int], multiple: int) -> tuple[list[int], int]:
+    """``(strides, buffer length)`` in elements, for the sizes ``stored`` (expanded dims at 1). The strides that are not
+    contiguous are larger than that, and each a ``multiple``."""
     strides = [0] * type_.rank
     running, length = 1, 1
     for dim in sorted(range(type_.rank), key=lambda d: type_.stride_order[d]):
         if type_.contiguity[dim] is None:
             continue
-        strides[dim] = running if type_.contiguity[dim] else running + 1
+        strides[dim] = running if type_.contiguity[dim] else (running // multiple + 1) * multiple
         length += max(stored[dim] - 1, 0) * strides[dim]
         running = strides[dim] * max(stored[dim], 1)
     return strides, length

@@ -423,8 +423,9 @@ class AxisDomain:
 
     def unit_stride(self, access: Access, axis: int) -> tuple[Formula, ...] | None:
         """For a tensor whose elements are neighbours along ``axis``, the distances that have to be multiples of a
-        vector's length, beside the extent of ``axis``; None for any other tensor."""
-        if access.strides.get(axis) != 1 or None in access.strides.values():
+        vector's length, beside the extent of ``axis`` and the strides that are known only at run time, which
+        ``aligned`` asks for; None for any other tensor."""
+        if access.strides.get(axis) != 1:
             return None
         if self.is_contiguous(access):
             return ()

@@ -196,8 +196,8 @@ def shared_by_rows(task: Task, domain: AxisDomain, *, has_edges: bool) -> tuple[
 def shared_by_some(task: Task, domain: AxisDomain) -> tuple[int, ...]:
     """Inputs that some rows share and others do not, which have them by vectors."""
     kept, vectors = {*domain.kept}, domain.dense_along(domain.inner)
-    inputs = [fid for fid in vectors if fid in task.inputs and fid not in domain.flat]
-    return tuple(fid for fid in inputs if kept & {*domain.accesses[fid].axes})
+    axes = {fid: domain.accesses[fid].axes for fid in vectors if fid in task.inputs}
+    return tuple(fid for fid, own in axes.items() if own != domain.every and kept & {*own})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from fusebuild.kernels.common.spec import KernelSpec
-from fusebuild.kernels.common.statements import Body, Group
+from fusebuild.kernels.common.statements import Body, Group, in_brackets
 from fusebuild.kernels.common.steady import steady_of
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_named, join, make_view, walking_block
 from fusebuild.kernels.pointwise.narrow import NarrowBody
@@ -131,7 +131,7 @@ def _walks(body: Body, before: Sequence[int], block: str) -> Lines:
     own = (
         "constexpr Index step = 1;",
         f"const Index others = {others};",
-        f"const fb::Divided own = fb::divided({block} * kThreads + fb::thread_x(), others, others_reciprocal);",
+        f"const fb::Divided own = fb::divided({in_brackets(block)} * kThreads + fb::thread_x(), others, others_reciprocal);",
         "const Index first_row = own.quotient * Index(each), next = first_row + Index(each);",
         "const Index end = next < rows ? next : rows;",
     )

@@ -247,6 +247,15 @@ void Executor::AskDevice(Bound* bound) const {
                                           : backend_->Multiprocessors(bound->device.device_id);
 }
 
+// Whether each step along a dim whose stride the caller chooses is a multiple of `bytes`.
+static bool StepsAreAligned(const Bound& bound, const std::vector<FreeStride>& strides, int64_t bytes) {
+  for (const FreeStride& free : strides) {
+    const DLTensor& tensor = *bound.tensors[free.input];
+    if (tensor.shape[free.dim] > 1 && tensor.strides[free.dim] * Bytes(tensor.dtype) % bytes != 0) return false;
+  }
+  return true;
+}
+
 // A tensor not allocated yet counts as aligned: allocators align to 64 bytes or more. AlignmentsStillHold
 // checks.
 void Executor::AnswerAlignments(Bound* bound) const {
@@ -255,7 +264,9 @@ void Executor::AnswerAlignments(Bound* bound) const {
     const int64_t bytes = plan_.names.alignments[i].bytes;
     const bool is_slot = index >= plan_.SlotAddress(0);
     bound->SetAligned(i,
-                      is_slot ? kWorkspaceAlignment % bytes == 0 : IsAligned(bound->addresses[index], bytes));
+                      is_slot ? kWorkspaceAlignment % bytes == 0
+                              : IsAligned(bound->addresses[index], bytes) &&
+                                    StepsAreAligned(*bound, plan_.alignment_strides[i], bytes));
   }
 }
 

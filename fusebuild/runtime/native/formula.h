@@ -15,7 +15,8 @@
 
 namespace fusebuild {
 
-/// ("aligned", fid, bytes): does tensor `fid` start at a multiple of `bytes`?
+/// ("aligned", fid, bytes): does tensor `fid` start at a multiple of `bytes`, and each step along a dim whose
+/// stride the caller chooses keep it there?
 struct AlignmentQuestion {
   int64_t fid;
   int64_t bytes;

@@ -451,7 +451,12 @@ class Reader {
         root_.Fail("a guard asks for the alignment of fid " + std::to_string(question.fid) +
                    ", which has no memory");
       }
-      plan_.alignment_addresses.push_back(plan_.values[found->second].address);
+      const int address = plan_.values[found->second].address;
+      plan_.alignment_addresses.push_back(address);
+      std::vector<FreeStride>& strides = plan_.alignment_strides.emplace_back();
+      for (const FreeStride& free : plan_.free_strides) {
+        if (free.input == address) strides.push_back(free);
+      }
     }
   }
 

@@ -162,6 +162,7 @@ struct Plan {
                                          // the default 48 KiB
   std::vector<std::string> kernel_parameters;  // the types of the arguments that it is launched with
   std::vector<int> alignment_addresses;        // one per names.alignments
+  std::vector<std::vector<FreeStride>> alignment_strides;  // of the same tensors
 
   int OwnedAddress(int owned) const { return static_cast<int>(inputs.size()) + owned; }
   int SlotAddress(int slot) const { return static_cast<int>(inputs.size() + owned.size()) + slot; }

@@ -188,6 +188,10 @@ class TestLayout:
 
 
 class TestText:
+    def test_threads_of_a_kernel_that_walks_backwards_count_from_the_last_block(self) -> None:
+        divided = "fb::divided((fb::grid_x() - 1 - fb::block_x()) * kThreads + fb::thread_x(), others"
+        assert divided in " ".join(rendered(walks_of(TURNING).backwards()).split())
+
     def test_what_repeats_is_loaded_before_the_rows(self) -> None:
         before, _, walk = text(BATCHED, B=8, S=4096, D=1024).partition("for (Index top")
         assert "p1 = fb::load_packed<kVec>(T1 + (before * Index(n2) + i));" in before
