@@ -20,14 +20,25 @@ Attribute: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A part of the memory of ``tensor``, which begins at the element ``offset``; ``strides`` are in elements."""
+
+    tensor: int
+    offset: Formula
+    strides: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """One node of data. ``literal`` is set for constants only (a tuple of fids for a vector)."""
+    """One node of data. ``literal`` is set for constants only (a tuple of fids for a vector), ``window`` for inputs
+    that are parts of others, which schedulers make of slices."""
 
     fid: int
     name: str
     type: ValueType
     location: SourceLocation = NOWHERE
     literal: Literal | tuple[int, ...] | None = None
+    window: Window | None = None
 
     @property
     def is_tensor(self) -> bool:
@@ -46,6 +57,11 @@ class Value:
     @property
     def dtype(self) -> DType:
         return self.type.dtype
+
+    @property
+    def memory(self) -> int:
+        """The tensor in whose memory the value lies: itself, unless it is a part of another one."""
+        return self.fid if self.window is None else self.window.tensor
 
     def substituted(self, sizes: Mapping[str, Formula]) -> Value:
         """This value with each symbol in its shape replaced by what ``sizes`` has for it."""

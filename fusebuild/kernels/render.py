@@ -133,9 +133,10 @@ def _parameters(used: Iterable[KernelParameter]) -> str:
 
 
 def _constants(used: Iterable[KernelParameter]) -> str:
-    """Those that it knows, a line each."""
-    known = (parameter for parameter in used if parameter.value is not None)
-    return "".join(f"\n  {each.constant}" for each in known)
+    """Those that it knows, a line each, and where the parts of tensors begin that it reads."""
+    known = [each.constant for each in used if each.value is not None]
+    lines = [*known, *(each.begin for each in used if each.part is not None)]
+    return "".join(f"\n  {line}" for line in lines)
 
 
 def with_launches(kernels: Mapping[str, Kernel], plan: Plan) -> Mapping[str, Kernel]:
@@ -147,7 +148,8 @@ def with_launches(kernels: Mapping[str, Kernel], plan: Plan) -> Mapping[str, Ker
 def _used_parameters(spec: KernelSpec, source: str) -> tuple[KernelParameter, ...]:
     """The parameters whose name stands in ``source``, which declares none."""
     words = set(re.findall(r"\w+", source))
-    return tuple(parameter for parameter in spec.parameters if parameter.name in words)
+    words |= {each.part.offset for each in spec.parameters if each.part is not None and each.part.name in words}
+    return tuple(parameter for parameter in spec.parameters if not words.isdisjoint(parameter.names))
 
 
 def strip_comments(text: str) -> str:

@@ -264,7 +264,8 @@ def random_inputs(
     Floats are normal, integers lie in -8 to 8 or, for a fid in ``ranges``, from its first to below its second bound;
     scalars are positive. A dim whose contiguity is False gets a stride one larger than contiguous or, for every other
     ``seed``, the next but one that vectors may take, and the gaps hold NaN (or an extreme integer), so that a kernel
-    reading them is found out; an expanded dim has stride 0. ``cpu`` inputs stay on the host. Raises ``KeyError`` for a symbol without a size.
+    reading them is found out; an expanded dim has stride 0. ``cpu`` inputs stay on the host. Raises ``KeyError`` for a
+    symbol without a size.
     """
     import torch
 

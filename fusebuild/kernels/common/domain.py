@@ -462,7 +462,8 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
     bounds stay alone, since their coordinates are read; those of a ``linear_index`` merge as if it were in memory.
     Loops along which nothing in memory changes (those of an expand that is stored compactly) are dropped.
     """
-    memory = {f"T{fid}": (fid, storage) for fid, storage in own.items()}
+    pointers = {fid: f"{'T' if storage.tensor == fid else 'X'}{fid}" for fid, storage in own.items()}
+    memory = {pointers[fid]: (fid, storage) for fid, storage in own.items()}
     memory |= {f"X{fid}": (fid, storage) for fid, storage in elsewhere.items()}
     strides = {pointer: _loop_strides(domain, *stored) for pointer, stored in memory.items()}
     alone = {loop for expr in task.steps if expr.op == "iota" for loop in domain.dims[expr.outputs[0]]}
@@ -508,7 +509,7 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
             )
             for group in groups
         ),
-        accesses={fid: access(f"T{fid}") for fid in own},
+        accesses={fid: access(pointers[fid]) for fid in own},
         sources={fid: access(f"X{fid}") for fid in elsewhere},
     )
 

@@ -13,6 +13,7 @@ from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.spec import KernelSpec, Rejection, VariantSpec, usable
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.common.view import KernelView
+from fusebuild.kernels.common.windows import with_windows
 from fusebuild.target.table import Target
 
 View = Callable[[KernelSpec], KernelView]
@@ -61,6 +62,9 @@ class Family:
     """Whether its blocks are many and each of them is done soon. Such a kernel may start while the kernel before it
     still runs, without keeping multiprocessors from that one."""
 
+    reads_slices_by_vectors: bool = False
+    """Whether kernels read slices of inputs as they do inputs, by vectors; others have slices given as inputs."""
+
     walks_either_way: bool = False
     """Whether its kernels can walk their tensors from the end as well as from the beginning."""
 
@@ -78,4 +82,12 @@ class Family:
         """Variants in order of preference, the last one unguarded. ``sizes`` are the recipe's first case; ``tuned``
         choices replace the family's own. Raises :class:`KnobError` for one that no kernel can be made with."""
         expected = {**sizes, MULTIPROCESSORS: target.multiprocessors}
-        return usable(self.variants(Planner(task=task, target=target, sizes=expected, tuned=tuned)))
+        planner = Planner(task=self._readable(task, target), target=target, sizes=expected, tuned=tuned)
+        return usable(self.variants(planner))
+
+    def _readable(self, task: Task, target: Target) -> Task:
+        """``task`` with slices of inputs as inputs, where the family reads those better and takes the task so, too."""
+        if self.reads_slices_by_vectors:
+            return task
+        found = with_windows(task)
+        return task if found is not task and self.accepts(found, target) else found

@@ -241,7 +241,7 @@ class Finisher(Planner):
         return sum(-(-partial_dtype(self.task, fid).bytes // 4) for fid in folded(self.task, group.reductions))
 
     def _parameters(self, groups: Sequence[FinishGroup]) -> tuple[KernelParameter, ...]:
-        axes = {f"T{fid}": {*access.axes} for fid, access in self.domain.accesses.items()}
+        axes = {access.pointer: {*access.axes} for access in self.domain.accesses.values()}
         places = [{*group.kept, *group.across} for group in groups]
         own = tensor_parameters(self.task, self.domain)
         tensors = [each for each in own if any(axes[each.name] <= place for place in places)]

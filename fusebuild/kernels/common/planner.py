@@ -91,7 +91,8 @@ class Planner:
 
     def aligned(self, fids: Iterable[int], vec: int) -> tuple[Formula, ...]:
         """Tensors ``fids`` begin where a vector may."""
-        return tuple(("aligned", fid, min(16, vec * self.bytes_of([fid]))) for fid in fids)
+        values = map(self.task.fusion.value, fids)
+        return tuple(("aligned", value.memory, min(16, vec * value.dtype.bytes)) for value in values)
 
     def shifted_guard(self, vec: int, elements: Formula) -> tuple[Formula, ...]:
         """What holds where rows of any length are read by vectors that lie where memory is aligned: flat tensors begin

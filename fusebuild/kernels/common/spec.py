@@ -18,7 +18,7 @@ from fusebuild.ir.formula import Formula, evaluate, known_value, show, symbols
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.values import Value
 from fusebuild.kernels.common.choice import Decision
-from fusebuild.kernels.common.domain import AxisDomain, domain_of, merge_axes
+from fusebuild.kernels.common.domain import Access, AxisDomain, domain_of, merge_axes
 from fusebuild.kernels.common.storage import own_storages, sources
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.table import Kind, op_of
@@ -76,6 +76,16 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a tensor that a kernel reads as if it were a tensor, called ``name``. It begins at the element
+    ``offset``, a number or the name of a parameter."""
+
+    name: str
+    offset: str
+    comment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelParameter:
     """One parameter of a kernel."""
 
@@ -97,6 +107,9 @@ class KernelParameter:
     value: int | None = None
     """The number that it is whenever the kernel runs, which then knows it and is not given it."""
 
+    part: Part | None = None
+    """The part of the tensor that the kernel reads, where it reads no more."""
+
     @property
     def declaration(self) -> str:
         if self.pointer is None:
@@ -108,6 +121,18 @@ class KernelParameter:
     def constant(self) -> str:
         """The line that says what it is, where the kernel knows that."""
         return f"constexpr {self.declaration} = {self.value};  // {self.comment}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a text that uses it may call it."""
+        return (self.name,) if self.part is None else (self.name, self.part.name)
+
+    @property
+    def begin(self) -> str:
+        """The line that says where its part begins, where it has one."""
+        assert self.part is not None
+        place = self.name if self.part.offset == "0" else f"{self.name} + {self.part.offset}"
+        return f"const {self.c_type}* {self.part.name} = {place};  // {self.part.comment}"
 
 
 class VectorLayout(Enum):
@@ -294,17 +319,34 @@ def indices_of(task: Task, kind: Kind) -> tuple[int, ...]:
 
 
 def tensor_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
-    """Pointers of the task's tensors, inputs first."""
+    """Pointers of the task's tensors, inputs first; for a window on a tensor that of the whole one."""
     names = {output.fid: output.name for output in task.fusion.outputs}
-    values = {fid: task.fusion.value(fid) for fid in domain.accesses}
-    comments = {fid: f"{names.get(fid, value.name)}: {value.type}" for fid, value in values.items()}
-    return _pointers(task, [(f"T{fid}", value, comments[fid]) for fid, value in values.items()])
+    found: list[KernelParameter] = []
+    for fid, access in domain.accesses.items():
+        value = task.fusion.value(fid)
+        comment = f"{names.get(fid, value.name)}: {value.type}"
+        if value.window is None:
+            found += _pointers(task, [(access.pointer, value, comment)])
+        else:
+            found += [replace(each, part=_part(access, comment)) for each in _whole_parameters(task, [access])]
+    return found
+
+
+def _part(access: Access, comment: str) -> Part:
+    """What a kernel reads of a tensor by ``access`` to a window on it."""
+    ((name, offset), *_) = access.formulas
+    return Part(name=f"T{access.fid}", offset=str(offset) if isinstance(offset, int) else name, comment=comment)
 
 
 def source_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
     """Pointers that index ops read from, one each."""
+    return _whole_parameters(task, domain.sources.values())
+
+
+def _whole_parameters(task: Task, accesses: Iterable[Access]) -> list[KernelParameter]:
+    """Pointers of the tensors that ``accesses`` read elsewhere or in part, one each."""
     value = task.fusion.value
-    read = [(access.pointer, value(access.tensor), value(access.fid).name) for access in domain.sources.values()]
+    read = [(access.pointer, value(access.tensor), value(access.fid).name) for access in accesses]
     return _pointers(task, [(name, own, f"{own.name}: {own.type}, for {result}") for name, own, result in read])
 
 

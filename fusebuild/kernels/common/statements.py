@@ -353,13 +353,13 @@ class Body(Statements):
     def strided_element(self, fid: int, groups: Sequence[Group]) -> str:
         """The offset of element ``k`` of a vector whose elements are not neighbours in memory."""
         offset, inner = self.offset(fid, groups), self.domain.inner
-        strides = self.domain.accesses[fid].strides
-        if inner not in strides or self.spec.vec == 1:
+        access = self.domain.accesses[fid]
+        if inner not in access.strides or self.spec.vec == 1:
             return offset
-        stride = strides[inner]
+        stride = access.strides[inner]
         if stride == 1:
             return f"{offset} + k"
-        return f"{offset} + k * {stride if isinstance(stride, int) else f'T{fid}_stride{inner}'}"
+        return f"{offset} + k * {stride if isinstance(stride, int) else f'{access.pointer}_stride{inner}'}"
 
     def vector_load(self, fid: int, groups: Sequence[Group]) -> str:
         """The line that loads the current vector of input ``fid``."""

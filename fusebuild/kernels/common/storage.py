@@ -73,7 +73,13 @@ def operands(expr: Expr) -> tuple[int, ...]:
 
 def own_storages(task: Task) -> dict[int, Storage]:
     """The storage of every value of ``task`` that has memory of its own: what it reads as it is, what it writes."""
-    return {fid: Storage(tensor=fid, strides=type_.strides) for fid, type_ in stored_types(task).items()}
+    windows = {fid: task.fusion.value(fid).window for fid in task.inputs}
+    return {
+        fid: Storage(tensor=fid, strides=type_.strides)
+        if (window := windows.get(fid)) is None
+        else Storage(tensor=window.tensor, strides=window.strides, offset=window.offset)
+        for fid, type_ in stored_types(task).items()
+    }
 
 
 def hidden(task: Task) -> frozenset[int]:

@@ -150,7 +150,8 @@ class Threaded(TilesWay):
             sizes=KnownSizes(help=False, branchless=True),
         )
         sizes: list[Formula] = [("eq", symbol, size) for symbol, size in self.named_sizes.items()]
-        aligned: list[Formula] = [("aligned", fid, size) for fid, size in access_bytes.items()]
+        memory = {fid: self.task.fusion.value(fid).memory for fid in access_bytes}
+        aligned: list[Formula] = [("aligned", memory[fid], size) for fid, size in access_bytes.items()]
         grid, shared_bytes = ceil_div(self.rows, choice.threads * self.vec), self._shared_bytes(choice, columns)
         guard, block = (*sizes, *aligned), (choice.threads, 1, 1)
         return self.variant(self.way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)

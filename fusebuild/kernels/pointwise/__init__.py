@@ -24,5 +24,6 @@ FAMILY = Family(
         "pointwise_walks": pointwise_walks,
     },
     has_short_blocks=True,
+    reads_slices_by_vectors=True,
     walks_either_way=True,
 )

@@ -128,10 +128,11 @@ def tiles(body: Body, before: Sequence[int], block: str) -> Lines:
 def _walks(body: Body, before: Sequence[int], block: str) -> Lines:
     """Which element of rows the thread has, and which rows it walks, where axes ``before`` come before the rows."""
     others = "columns" if not before else f"{body.size(before)} * columns"
+    first = f"{in_brackets(block)} * kThreads"
     own = (
         "constexpr Index step = 1;",
         f"const Index others = {others};",
-        f"const fb::Divided own = fb::divided({in_brackets(block)} * kThreads + fb::thread_x(), others, others_reciprocal);",
+        f"const fb::Divided own = fb::divided({first} + fb::thread_x(), others, others_reciprocal);",
         "const Index first_row = own.quotient * Index(each), next = first_row + Index(each);",
         "const Index end = next < rows ? next : rows;",
     )

@@ -18,4 +18,5 @@ FAMILY = Family(
     views={"transpose": transpose, "transpose_narrow": transpose_narrow, "transpose_shifted": transpose_shifted},
     rejects_in_its_own_words=False,
     has_short_blocks=True,
+    reads_slices_by_vectors=True,
 )
