@@ -32,6 +32,7 @@ FAMILIES: tuple[Family, ...] = (
     persistent.FAMILY,
     outer_persistent.FAMILY,
     inner_outer.FAMILY,
+    reduction.STORING,
     scan.FAMILY,
     library.FAMILY,
 )

@@ -74,6 +74,7 @@ SHOWN_FUSIONS = {
     "edged_tiles": ("0_N127_edged_tiles_vec8_int32", "1_K1001_edged1_vec8_int32"),
     "resident_rows": ("0_resident8_vec8_int32", "0_resident8_vec8_int32_counters", "0_edged32768_vec8_int32"),
     "odd_lambdas": ("0_edged1_vec4_int32",),
+    "stored_reductions": ("0_vec8_int32", "1_pieces_vec8_int32", "3_folded_vec4_int32", "3_realigned_vec4_int32"),
     "outer_normalization": ("4_rows_vec8_int32",),  # it waits for the kernel of another segment
 }
 """Fusions of tests, and the kernels among theirs that are kept as goldens."""
