@@ -33,6 +33,7 @@ FAMILIES: tuple[Family, ...] = (
     outer_persistent.FAMILY,
     inner_outer.FAMILY,
     reduction.STORING,
+    pointwise.REPEATING,
     scan.FAMILY,
     library.FAMILY,
 )
