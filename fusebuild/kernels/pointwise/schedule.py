@@ -7,6 +7,8 @@ vectors repeat along an axis, :mod:`fusebuild.kernels.pointwise.rows` has a fast
 Rows that are no multiple of a vector have vectors that belong to two of them (``shifted``). Dense tensors do not mind,
 but for the last vector. What repeats with each row is cut out of aligned words, and read around the row's end; all
 else is read by elements, whose coordinates count on from those of the vector.
+
+Outputs that lack the innermost axes are written on the way (:mod:`fusebuild.kernels.pointwise.repeated`).
 """
 
 from __future__ import annotations

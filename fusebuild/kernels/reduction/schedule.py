@@ -21,6 +21,8 @@ Pieces that are short and many are reduced as columns, and those of one result b
 Short rows lie side by side in a block's shared memory, wherever they begin, and a thread or a few take one there; of
 rows of one element a thread has several. Few elements are reduced down columns by threads that have single ones: what a
 thread does with a vector of columns, and a second kernel even more, takes longer than to read them.
+
+Elementwise results of what is reduced are stored in the same sweep (:mod:`fusebuild.kernels.reduction.stores`).
 """
 
 from __future__ import annotations
@@ -112,9 +114,10 @@ from fusebuild.target.table import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
 ROW_THREADS, ROW_BLOCKS, ROW_UNROLL = 128, 8, 8
-"""The same of inner reductions: a row of many vectors has a block of its own."""
+"""The same of inner reductions: a row of many vectors has a block of its own. A thread loads so many before it uses the
+first."""
 MOST_LOADED = 256
-"""Bytes that a thread loads before it uses the first where it also stores: half of its registers."""
+"""Bytes that it loads so at most where it also stores: half of its registers."""
 THREADS = 256
 """Threads of a block: several blocks share a multiprocessor, and while one combines its threads' results, others
 read."""
@@ -159,8 +162,8 @@ class InnerHeuristics:
     ``is_split``, else none ever does. Rows ``in_pieces`` lie apart in memory, and each piece is read by the aligned
     vectors around it. Where a call says how many short rows a block has, they are in its ``tile``; such a kernel takes
     rows of one element as they are, up to ``unroll`` of them a thread. Where it ``can_cluster``, blocks that share a
-    row combine it themselves if a call has them run together. Where it stores outputs
-    that change along rows, these are ``stored``."""
+    row combine it themselves if a call has them run together. Outputs that change along rows, if there are some, are
+    ``stored`` in the sweep."""
 
     threads: int
     unroll: int
