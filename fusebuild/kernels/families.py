@@ -32,6 +32,8 @@ FAMILIES: tuple[Family, ...] = (
     persistent.FAMILY,
     outer_persistent.FAMILY,
     inner_outer.FAMILY,
+    reduction.STORING,
+    pointwise.REPEATING,
     scan.FAMILY,
     library.FAMILY,
 )

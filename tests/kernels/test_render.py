@@ -74,12 +74,17 @@ SHOWN_FUSIONS = {
     "edged_tiles": ("0_N127_edged_tiles_vec8_int32", "1_K1001_edged1_vec8_int32"),
     "resident_rows": ("0_resident8_vec8_int32", "0_resident8_vec8_int32_counters", "0_edged32768_vec8_int32"),
     "odd_lambdas": ("0_edged1_vec4_int32",),
+    "stored_reductions": ("0_vec8_int32", "1_pieces_vec8_int32", "3_folded_vec4_int32", "3_realigned_vec4_int32"),
+    "repeated_outputs": ("0_vec8_int32", "0_shifted_vec8_int32"),
     "outer_normalization": ("4_rows_vec8_int32",),  # it waits for the kernel of another segment
 }
 """Fusions of tests, and the kernels among theirs that are kept as goldens."""
 
 SUFFIXES = {"reduction_finish": "_finish", "ticket_counters": "_counters"}
 """What tells kernels that come with others apart from those."""
+
+SECOND = {"outer_persistent": "_elements", "repeating_pointwise": "_alone"}
+"""The same of pointwise kernels that are launched after others."""
 
 INDEXED = {
     "rope": ({"x": "bfloat16[M, D]", "c": "float[M, D]", "s": "float[M, D]"},
@@ -102,10 +107,10 @@ class Launched:
 def launched(planned: PlannedRecipe) -> Iterator[Launched]:
     for segment in planned.plan.targets[0].segments:
         for variant in segment.variants:
-            for launch in variant.launches:
+            for number, launch in enumerate(variant.launches):
                 template = launch.kernel.rpartition("_")[0]
-                is_second = segment.scheduler == "outer_persistent" and template.startswith("pointwise")
-                suffix = "_elements" if is_second else SUFFIXES.get(template, "")
+                is_second = number > 0 and template.startswith("pointwise")
+                suffix = SECOND[segment.scheduler] if is_second else SUFFIXES.get(template, "")
                 kernel = planned.kernels["sm_90"][launch.kernel]
                 yield Launched(stem=f"{segment.id}_{variant.name}{suffix}", kernel=kernel)
 
@@ -249,16 +254,22 @@ class TestEveryKernel:
 
     def test_lets_the_next_kernel_start_first_of_all(self, path: Path) -> None:
         """Where that one may begin early: a finishing kernel, and across segments one whose blocks come and go. The
-        sweeps of split rows are launches of one kernel, which do not."""
+        sweeps of split rows are launches of one kernel, which do not; what is launched only for sizes of 0 does not."""
         planned = planned_file(path)
         running = [segment for segment in planned.plan.targets[0].segments if segment.scheduler != "alias"]
         for segment, following in zip_longest(running, running[1:]):
-            is_early = following is not None and following.scheduler in ("pointwise", "transpose")
+            is_early = following is not None and following.scheduler in (
+                "pointwise",
+                "transpose",
+                "repeating_pointwise",
+            )
+            is_late = segment.scheduler == "repeating_pointwise"
             for variant in segment.variants:
                 for number, launch in enumerate(variant.launches, start=1):
                     source = planned.kernels["sm_90"][launch.kernel].source
                     follows = next(iter(variant.launches[number:]), None)
-                    lets_start = is_early if follows is None else not follows.kernel.startswith("inner_split")
+                    is_next_late = is_late or (follows is not None and follows.kernel.startswith("inner_split"))
+                    lets_start = is_early if follows is None else not is_next_late
                     assert source.count("fb::let_next_kernel_start();") == lets_start, launch.kernel
                     assert source.count(") {\n  fb::let_next_kernel_start();\n") == lets_start, launch.kernel
 

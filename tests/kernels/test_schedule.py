@@ -71,6 +71,8 @@ def test_the_order_in_which_they_are_asked() -> None:
         "inner_persistent",
         "outer_persistent",
         "inner_outer_persistent",
+        "storing_reduction",
+        "repeating_pointwise",
         "scan",
         "library",
     ]

@@ -56,7 +56,7 @@ class Family:
     """A task for which this is true is taken by this family or by none, and the family takes no other task."""
 
     rejects_in_its_own_words: bool = True
-    """False where another family takes all that this one takes: its reasons would only repeat that family's."""
+    """False where its reasons would only repeat those of another family, which looks at tasks in the same way."""
 
     has_short_blocks: bool = False
     """Whether its blocks are many and each of them is done soon. Such a kernel may start while the kernel before it

@@ -157,8 +157,10 @@ def _finish(
 
 def outputs_of(body: Body, group: FinishGroup) -> list[int]:
     """What the group's reductions are written as."""
-    results = folded(body.task, group.reductions)
-    return [fid for fid in body.task.outputs if group.is_last or body.depends_on(fid, results)]
+    results, places = folded(body.task, group.reductions), {*group.kept}
+    if not group.is_last:
+        return [fid for fid in body.task.outputs if body.depends_on(fid, results)]
+    return [fid for fid in body.task.outputs if places.issuperset(body.domain.accesses[fid].axes)]
 
 
 def known_after(

@@ -312,14 +312,21 @@ class Rows:
         return [fid for fid in self.body.reads(targets, known) if self.has_columns(fid)]
 
     def batches(
-        self, indices: Sequence[int], *, keeps: bool = True, is_full: bool = False, is_long: bool = False
+        self,
+        indices: Sequence[int],
+        *,
+        keeps: bool = True,
+        is_full: bool = False,
+        is_long: bool = False,
+        looks_up: bool = True,
     ) -> Batches:
         """How the reductions at ``indices`` take the vectors of rows. Where registers are full of a row, no vector is
-        kept beside it. ``is_long`` is as for :func:`batches`."""
+        kept beside it. ``is_long`` and ``looks_up`` are as for :func:`batches`."""
         start, together = (self.body.along(self.row, self.column), "1") if is_full else (self.start(), "kVec")
         return batches(
-            self.body, indices, self.inner, start, together=together, keeps=keeps, looks_up=keeps, is_long=is_long
-        )
+            self.body, indices, self.inner, start, together=together, keeps=keeps, looks_up=keeps and looks_up,
+            is_long=is_long,
+        )  # fmt: skip
 
     def updates(self, gathered: Batches, is_first: str = "") -> Sweep:
         """What is accumulated in a row's vectors, elements beside the row left out."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.parts import part_of
 from fusebuild.kernels.common.rows import check_outputs, check_reductions, levels
 from fusebuild.kernels.common.spec import reductions, try_domain
 from fusebuild.kernels.common.unfit import UnfitError
@@ -44,7 +44,7 @@ def parts_of(task: Task) -> Parts:
                 raise UnfitError(f"{task.fusion.value(fid).name} needs the result of another reduction", fid)
     of_channels = [fid for fid in task.outputs if domain.accesses[fid].axes == domain.kept]
     others = [fid for fid in task.outputs if fid not in of_channels]
-    parts = Parts(statistics=_part(task, of_channels, ()), elements=_part(task, others, of_channels))
+    parts = Parts(statistics=part_of(task, of_channels), elements=part_of(task, others, of_channels))
     _check_parts(parts, domain)
     return parts
 
@@ -55,17 +55,6 @@ def _check_axes(domain: AxisDomain) -> None:
         raise UnfitError("no reduction runs over outer dims alone")
     if kept != tuple(range(kept[0], kept[-1] + 1)):
         raise UnfitError("the dims of a channel are not neighbours")
-
-
-def _part(task: Task, targets: Iterable[int], available: Collection[int]) -> Task:
-    """The exprs of ``task`` that compute ``targets``; values in ``available`` are there."""
-    wanted, exprs = {*targets}, list[int]()
-    results = frozenset(wanted)
-    for index, expr in zip(reversed(task.exprs), reversed(task.steps), strict=True):
-        if not wanted.isdisjoint(expr.outputs):
-            exprs.append(index)
-            wanted |= {*expr.inputs} - {*available}
-    return Task(fusion=task.fusion, exprs=tuple(sorted(exprs)), results=results)
 
 
 def _check_parts(parts: Parts, domain: AxisDomain) -> None:

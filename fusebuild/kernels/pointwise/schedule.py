@@ -7,6 +7,8 @@ vectors repeat along an axis, :mod:`fusebuild.kernels.pointwise.rows` has a fast
 Rows that are no multiple of a vector have vectors that belong to two of them (``shifted``). Dense tensors do not mind,
 but for the last vector. What repeats with each row is cut out of aligned words, and read around the row's end; all
 else is read by elements, whose coordinates count on from those of the vector.
+
+Outputs that lack the innermost axes are written on the way (:mod:`fusebuild.kernels.pointwise.repeated`).
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from fusebuild.ir.formula import ceil_div, simplified, total
+from fusebuild.ir.formula import ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import decide
+from fusebuild.kernels.common.choice import NOT_TUNED, decide
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.parts import part_of
 from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
-from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, any_domain, kernel_parameters
+from fusebuild.kernels.common.spec import LaunchSpec, VariantSpec, VectorLayout, any_domain, kernel_parameters
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.pointwise import columns
 from fusebuild.kernels.pointwise.collapsed import CopyPlanner, copy_planner
@@ -28,6 +31,7 @@ from fusebuild.kernels.pointwise.columns import columns_variant, pair_width
 from fusebuild.kernels.pointwise.flat import is_flat
 from fusebuild.kernels.pointwise.folded import folded_variant, has_runs, is_foldable, pays
 from fusebuild.kernels.pointwise.narrow import finds_rows, narrow_guard, reciprocal_parameters, tensors_read
+from fusebuild.kernels.pointwise.repeated import check_repeated, repeated_along, repeated_outputs
 from fusebuild.kernels.pointwise.rows import FEWEST_THREADS, THREADS, rows_variant, walked_axis
 from fusebuild.kernels.pointwise.strips import has_strips, strips_variant
 from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics, check_elements
@@ -46,13 +50,50 @@ tensor alone: bytes in flight. (H100, bshd_to_bhsd of odd sizes from 95 to 157 M
 
 
 def check(task: Task) -> None:
-    for expr in task.steps:
-        if (kind := op_of(expr).kind) in (Kind.REDUCTION, Kind.SCAN):
-            raise UnfitError(f"{expr.op} is a {kind.value}", expr.outputs[0])
+    _check_kinds(task)
     domain = any_domain(task)
     for fid in task.outputs:
         if domain.accesses[fid].axes != domain.every:
             raise UnfitError(f"{task.fusion.value(fid).name} does not span the whole iteration domain", fid)
+
+
+def check_repeating(task: Task) -> None:
+    """The same where some outputs lack the innermost axes."""
+    _check_kinds(task)
+    check_repeated(task)
+
+
+def _check_kinds(task: Task) -> None:
+    for expr in task.steps:
+        if (kind := op_of(expr).kind) in (Kind.REDUCTION, Kind.SCAN):
+            raise UnfitError(f"{expr.op} is a {kind.value}", expr.outputs[0])
+
+
+def repeating_variants(planner: Planner) -> list[VariantSpec]:
+    """Those of tasks some of whose outputs lack the innermost axes: by the kernels that walk the whole domain."""
+    domain, inner = planner.domain, planner.domain.inner
+    vec = planner.vector_width(inner)
+    ways = planner.widths(vec, planner.vector_guards(inner, vec))
+    is_odd = planner.has_odd_rows(vec, domain.axes[inner].extent) and _pays(domain)
+    if is_odd:
+        ways[1] = (f"shifted_vec{vec}_int32", planner.shifted_guard(vec, domain.points(domain.every)), vec, "int32_t")
+    found = [flat_variant(planner, way, is_shifted=is_odd and number == 1) for number, way in enumerate(ways)]
+    has_few = vec > 1 and inner < 2 and not isinstance(domain.points(domain.every), int)
+    found = [*([_for_few(planner, found[-1])] if has_few else []), *found]
+    others = _without_elements(planner)
+    return [replace(each, launches=(*each.launches, *others)) for each in found]
+
+
+def _without_elements(planner: Planner) -> list[LaunchSpec]:
+    """The launch that writes the outputs which lack axes where these have no elements: there no thread of the others'
+    kernel would."""
+    fids = repeated_outputs(planner.task, planner.domain)
+    lacking = planner.domain.points(repeated_along(planner.domain, fids))
+    if isinstance(lacking, int) and lacking > 0:
+        return []
+    (launch,) = variants(replace(planner, task=part_of(planner.task, fids), tuned=NOT_TUNED))[-1].launches
+    blocks = product([launch.grid[0], ("eq", lacking, 0)])
+    return [replace(launch, grid=(blocks, 1, 1))]
 
 
 def variants(planner: Planner) -> list[VariantSpec]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.spec import KernelSpec
-from fusebuild.kernels.common.statements import Body, Group
+from fusebuild.kernels.common.statements import Body, Coordinates, Group
 from fusebuild.kernels.common.view import KernelView, Sweep, join, make_view, with_nearest
 from fusebuild.kernels.pointwise.flat import is_flat
 from fusebuild.kernels.pointwise.narrow import NarrowBody
+from fusebuild.kernels.pointwise.repeated import repeated_along
 from fusebuild.ops.table import Kind, op_of
 
 CLAMPED = (
@@ -53,16 +54,18 @@ def elements(
     reads = [fid for fid in body.reads(outputs, [*sources.loaded, *known]) if fid not in tiled]
     moving = [fid for fid in reads if inner in spec.domain.accesses[fid].axes]
     vectors = [fid for fid in moving if body.is_vector(fid)] if spec.vec > 1 else reads
-    stored = [fid for fid in outputs if fid not in tiled]
+    written = [fid for fid in outputs if fid not in tiled]
+    single = [fid for fid in written if spec.vec > 1 and inner not in spec.domain.accesses[fid].axes]
+    stored = [fid for fid in written if fid not in single]
     strided = [fid for fid in (*moving, *stored) if spec.vec > 1 and not body.is_vector(fid)]
     hoisted, element = body.split(exprs, [inner]) if spec.vec > 1 else ((), body.of_tensors(exprs))
-    unloaded = [fid for fid in (*reads, *stored) if fid not in vectors]
-    coordinate = body.along(*groups)
+    unloaded = [fid for fid in (*reads, *written) if fid not in vectors]
+    coordinate, once = body.along(*groups), {fid: _if_first(body, fid, body.within(*groups)) for fid in written}
     return Sweep(
         load_coordinates=coordinate_lines(
             body, groups, [*vectors, *sources.reads], [*sources.early, *body.closure(sources.positions, known)]
         ),
-        coordinates=coordinate_lines(body, groups, unloaded, exprs),
+        coordinates=coordinate_lines(body, groups, unloaded, exprs, repeated_along(spec.domain, written)),
         arrays=(
             *(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in vectors),
             *(f"fb::Packed<{body.c_type(fid)}, kVec> q{fid}[kUnroll];" for fid in sources.own),
@@ -89,10 +92,19 @@ def elements(
             *(f"{tiled[fid]} = {body.own_operand(fid)};" for fid in outputs if fid in tiled),
             *(body.element_store(fid, fid in strided, groups) for fid in stored),
         ),
-        stores=tuple(
-            f"fb::store(T{fid} + {body.offset(fid, groups)}, v{fid});" for fid in stored if fid not in strided
+        stores=(
+            *(f"{once[fid]}fb::store(T{fid} + {body.offset(fid, groups)}, v{fid});"
+              for fid in stored if fid not in strided),
+            *(f"{once[fid]}T{fid}[{body.offset(fid, groups)}] = {body.own_operand(fid)};" for fid in single),
         ),
     )  # fmt: skip
+
+
+def _if_first(body: Body, fid: int, coordinate: Coordinates, *given: str) -> str:
+    """The test that one thread passes of those which have output ``fid``, the first along the axes that it lacks, where
+    what is ``given`` holds, too; nothing where there is no test to be made."""
+    tests = [*given, *(f"{coordinate(axis)} == 0" for axis in sorted(repeated_along(body.domain, [fid])))]
+    return f"if ({' && '.join(tests)}) " if tests else ""
 
 
 def guarded(sweep: Sweep, condition: str) -> Sweep:
@@ -137,7 +149,7 @@ def shifted_elements(body: Body, group: Group) -> Sweep:
     strided = [fid for fid in outputs if fid not in wide]
     element = Group(name="at", axes=group.axes) if group.axes == (inner,) else group
     read = body.coordinate_axes(exprs)
-    counted = body.needs_coordinates([*single, *strided], element) | read
+    counted = body.needs_coordinates([*single, *strided], element) | read | repeated_along(domain, outputs)
     walked = {axis for axis in every if axis >= min(counted)} if counted and inner > 0 else set()
     hoisted, moving = body.split(exprs, every)
     value = {fid: body.own_operand(fid) for fid in outputs}
@@ -147,7 +159,11 @@ def shifted_elements(body: Body, group: Group) -> Sweep:
         *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, [element])}]") for fid in single),
         *(body.statement(expr, body.within(element)) for expr in moving),
         *(f"v{fid}[k] = {value[fid]};" for fid in wide),
-        *(f"if (i + k < total) T{fid}[{body.offset(fid, [element])}] = {value[fid]};" for fid in strided),
+        *(
+            f"{_if_first(body, fid, body.within(element), 'i + k < total')}"
+            f"T{fid}[{body.offset(fid, [element])}] = {value[fid]};"
+            for fid in strided
+        ),
     )
     moved = _ALL_OR_ONE if is_flat(body.task, domain) else _UP_TO_THE_END
     return Sweep(
@@ -179,10 +195,11 @@ def _count_on(body: Body, walked: Collection[int]) -> tuple[str, ...]:
 
 
 def coordinate_lines(
-    body: Body, groups: Sequence[Group], accessed: Collection[int], exprs: Sequence[Expr]
+    body: Body, groups: Sequence[Group], accessed: Collection[int], exprs: Sequence[Expr], also: Set[int] = frozenset()
 ) -> tuple[str, ...]:
-    """Lines that take the groups' indices apart as far as the accesses and index ops among ``exprs`` need it."""
-    read = body.coordinate_axes(exprs)
+    """Lines that take the groups' indices apart as far as the accesses and index ops among ``exprs`` need it, and on
+    the axes ``also``."""
+    read = body.coordinate_axes(exprs) | also
     return tuple(
         line
         for group in groups

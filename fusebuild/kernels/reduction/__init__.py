@@ -5,7 +5,7 @@ from __future__ import annotations
 from fusebuild.kernels.common.family import Family
 from fusebuild.kernels.reduction.inner_view import reduction_inner
 from fusebuild.kernels.reduction.outer_view import reduction_outer
-from fusebuild.kernels.reduction.schedule import check, variants
+from fusebuild.kernels.reduction.schedule import check, check_storing, variants
 
 FAMILY = Family(
     folder="reduction",
@@ -14,3 +14,12 @@ FAMILY = Family(
     variants=variants,
     views={"reduction_inner": reduction_inner, "reduction_outer": reduction_outer},
 )
+
+STORING = Family(
+    folder="reduction",
+    name="storing_reduction",
+    check=check_storing,
+    variants=variants,
+    rejects_in_its_own_words=False,
+)
+"""The same kernels for tasks with results of the whole domain, too, which no family takes that keeps it on chip."""

@@ -21,6 +21,7 @@ from fusebuild.kernels.common.view import (
     make_view,
 )
 from fusebuild.kernels.reduction.schedule import InnerHeuristics
+from fusebuild.kernels.reduction.stores import overwrites_some
 from fusebuild.kernels.reduction.tiles import Tile
 
 PIECE = (
@@ -37,14 +38,13 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, InnerHeuristics)
     indices = reductions(spec.task)
-    results, outputs, is_split = folded(spec.task, indices), spec.task.outputs, heuristics.is_split
-    rows = rows_of(spec, [*results, *outputs])
-    body = rows.body
-    setup, bases = rows.setup(outputs)
+    results, is_split = folded(spec.task, indices), heuristics.is_split
+    rows = rows_of(spec, [*results, *spec.task.outputs])
+    body, outputs = rows.body, rows.narrow
+    setup, bases = rows.setup(spec.task.outputs)
     known = rows.of_rows
-    gathered = rows.batches(indices, is_long=True)
-    targets = gathered.targets()
-    sweep, in_part = _loaded_ahead(rows, targets, known)
+    gathered = rows.batches(indices, is_long=True, looks_up=not overwrites_some(spec.task, spec.domain))
+    sweep, in_part = _loaded_ahead(rows, [*gathered.targets(), *rows.wide], known)
     reduce = f"fb::reduce_row_of<kThreads>(width, {accumulators(body, indices)});"
     position = f"{body.step('split', rows.row.axes)} + row" if rows.row.axes else "split"
     partials = (line for folding in foldings(body, indices) for line in folding.partial_stores(position))
@@ -58,7 +58,8 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     found = rows.only_elements(gathered, reader)
     only = Sweep(merged=(*found.accumulators, *found.merged))  # the position comes while the row is on its way
     kept = Sweep(accumulators=tuple(folding.declaration() for folding in foldings(body, gathered.plain)))
-    joined = join(kept, sweep, rows.updates(gathered), only, Sweep(reduce=reduce))
+    stores = _stores_in_pieces(rows) if heuristics.in_pieces else rows.stores(rows.wide)
+    joined = join(kept, sweep, stores, rows.updates(gathered), only, Sweep(reduce=reduce))
     sweep = _without_test(_without_idle_coordinates(joined))
     if heuristics.in_pieces:
         bases, sweep = (), replace(sweep, load_coordinates=PIECE, coordinates=(*PIECE, INSIDE))
@@ -188,6 +189,12 @@ def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> t
         vector=(*sweep.loads, *sweep.vector),
     )
     return loaded, tuple(line.format(from_memory(fid)) for fid, line in ahead.items()) if ends_in_part else ()
+
+
+def _stores_in_pieces(rows: Rows) -> Sweep:
+    """Stores of what changes along rows in pieces, all of which is flat."""
+    store = "fb::store_inside(T{0} + (begin + col), o{0}, inside);"
+    return rows.stores_of(rows.wide, {fid: store.format(fid) for fid in rows.wide})
 
 
 def _without_idle_coordinates(sweep: Sweep) -> Sweep:

@@ -24,6 +24,7 @@ from fusebuild.kernels.common.view import (
     read_columns_once,
 )
 from fusebuild.kernels.reduction.schedule import OuterHeuristics
+from fusebuild.kernels.reduction.stores import stored_outputs
 
 NOTHING = Sweep()
 INSIDE = "const unsigned inside = fb::inside_of<kVec>(at, size);  // bit k: its element k is one of the rows'"
@@ -50,7 +51,8 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     last = spec.domain.inner
     indices = reductions(spec.task)
     gathered = batches(body, indices, reduced.axes[-1], lambda axis: "r", together="1")
-    results, operands = folded(spec.task, indices), gathered.targets()
+    stored = stored_outputs(spec.task, spec.domain)
+    results, operands = folded(spec.task, indices), [*gathered.targets(), *stored]
     exprs, reads = body.closure(operands), body.reads(operands)
     vectors = [fid for fid in reads if body.is_vector(fid)]
     moving = [fid for fid in reads if last in spec.domain.accesses[fid].axes]
@@ -61,7 +63,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     singly = accumulate(body, gathered.singly, "[k]", "is_first")
     sweep = Sweep(
         coordinates=body.coordinates(
-            reduced, body.needs_coordinates([fid for fid in reads if fid not in vectors], reduced) | iota
+            reduced, body.needs_coordinates([*(fid for fid in reads if fid not in vectors), *stored], reduced) | iota
         ),
         vector=(
             *(
@@ -79,9 +81,9 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
         accumulate=singly.accumulate,
         reduce=f"fb::reduce_columns_of<kThreads>(x, y, width, height, {accumulators(body, indices)});",
     )
-    sweep = join(_loads(body, vectors, groups), sweep)
-    outputs = () if heuristics.always_split else spec.task.outputs
-    touched = [*reads, *body.reads(outputs, results), *outputs]
+    sweep = join(_loads(body, vectors, groups), sweep, _stores(body, stored, groups))
+    outputs = () if heuristics.always_split else _of_columns(spec)
+    touched = [*reads, *body.reads(outputs, results), *outputs, *stored]
     if body.spec.is_shifted:
         epilogue = _of_whole_rows(spec, [outer, inner], indices)
     else:
@@ -100,6 +102,37 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     ahead = _in_part(body, vectors, groups) if spec.is_shifted else NOTHING
     exprs = (*exprs, *body.closure(outputs, results))
     return column_view(body, exprs, groups, touched, iota, sweep, epilogue, ahead)
+
+
+def _of_columns(spec: KernelSpec) -> tuple[int, ...]:
+    """The outputs that hold one element a column."""
+    stored = stored_outputs(spec.task, spec.domain)
+    return tuple(fid for fid in spec.task.outputs if fid not in stored)
+
+
+def _stores(body: Body, stored: Sequence[int], groups: Sequence[Group]) -> Sweep:
+    """Stores of the outputs ``stored``, by vectors where their elements are neighbours."""
+    dense = [fid for fid in stored if body.is_vector(fid)]
+    single = [fid for fid in stored if fid not in dense]
+    return Sweep(
+        vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid} = {{}};" for fid in dense),
+        element=(
+            *(f"o{fid}[k] = {body.own_operand(fid)};" for fid in dense),
+            *(f"T{fid}[{_kept_element(body, fid, groups, body.domain.inner)}] = {body.own_operand(fid)};"
+              for fid in single),
+        ),
+        stores=tuple(_to_memory(body, fid, groups) for fid in dense),
+    )  # fmt: skip
+
+
+def _to_memory(body: Body, fid: int, groups: Sequence[Group]) -> str:
+    """The store of the current vector of output ``fid``."""
+    place = body.offset(fid, groups)
+    if body.spec.is_shifted:
+        return f"fb::store_inside(T{fid} + {'before + at' if groups[0].axes else 'at'}, o{fid}, inside);"
+    if body.spec.vectors is VectorLayout.ANYWHERE:
+        return f"fb::store_anywhere_up_to(T{fid} + {place}, o{fid}, columns - inner);"
+    return f"fb::store(T{fid} + {place}, o{fid});"
 
 
 def _inside_alone(sweep: Sweep) -> Sweep:
@@ -183,7 +216,7 @@ def _in_part(body: Body, vectors: Sequence[int], groups: Sequence[Group]) -> Swe
 
 def _results(body: Body, indices: Sequence[int], groups: Sequence[Group], results: Lines) -> Sweep:
     """What follows the reductions: outputs whose columns are neighbours in memory are stored by vectors."""
-    outputs, last, accesses = body.task.outputs, body.domain.inner, body.domain.accesses
+    outputs, last, accesses = _of_columns(body.spec), body.domain.inner, body.domain.accesses
     epilogue = _loaded_before(body, indices, groups, column_epilogue(body, indices, groups, results, outputs))
     is_whole = body.spec.vec > 1 and body.spec.vectors is VectorLayout.ALIGNED
     vectors = outputs if is_whole else ()
@@ -203,7 +236,7 @@ def _results(body: Body, indices: Sequence[int], groups: Sequence[Group], result
 def _loaded_before(body: Body, indices: Sequence[int], groups: Sequence[Group], epilogue: Sweep) -> Sweep:
     """``epilogue``, what it reads of columns loaded by ``loads`` into vectors before threads' results meet: stores may
     be to the same memory, and each load would wait for those before it."""
-    reads, last = body.reads(body.task.outputs, folded(body.task, indices)), body.domain.inner
+    reads, last = body.reads(_of_columns(body.spec), folded(body.task, indices)), body.domain.inner
     places = {fid: f"T{fid}[{_kept_element(body, fid, groups, last)}]" for fid in reads}
     loaded = {body.scalar_load(fid, place): body.scalar_load(fid, f"q{fid}[k]") for fid, place in places.items()}
     return replace(
@@ -243,7 +276,7 @@ def _of_whole_rows(spec: KernelSpec, groups: Sequence[Group], indices: Sequence[
     heuristics = spec.heuristics
     assert isinstance(heuristics, OuterHeuristics)
     outer, column = groups[0], replace(groups[1], name="column")
-    own, outputs = foldings(body, indices), spec.task.outputs
+    own, outputs = foldings(body, indices), _of_columns(spec)
     places = {each: f"folded{each.expr.outputs[0]}" for each in own}
     part = f"({body.step('split', outer.axes)} + outer)" if outer.axes else "int64_t(split)"
     writes = "writes" if heuristics.is_split else "y == 0 && has_columns"

@@ -1,4 +1,4 @@
-"""What a reduction reads to combine it, which decides where vectors may begin."""
+"""What a reduction reads to combine or store it, which decides where vectors may begin."""
 
 from __future__ import annotations
 
@@ -9,26 +9,35 @@ from fusebuild.kernels.common.lambdas import combined
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.spec import VariantSpec, reductions
 from fusebuild.kernels.common.statements import Body
+from fusebuild.kernels.reduction.stores import stored_outputs
 
 
 def read_along_columns(planner: Planner, variant: VariantSpec) -> list[Access]:
-    """What ``variant`` reads to combine it that changes from column to column."""
+    """What ``variant`` reads to combine or store it that changes from column to column."""
     inner = planner.domain.inner
     return [access for access in _combined_reads(planner, variant) if inner in access.axes]
 
 
 def lie_flat(planner: Planner, variant: VariantSpec, columns: Sequence[int]) -> bool:
     """Whether neighbouring columns, those at the ends of the inner axes of ``columns`` too, are neighbours in all that
-    ``variant`` reads to combine it, or find the same there: then a vector may begin at any column."""
+    ``variant`` reads to combine or store it, and in what it stores, or find the same there: then a vector may begin at
+    any column."""
     inside = {*columns}
-    moving = [access for access in _combined_reads(planner, variant) if not inside.isdisjoint(access.axes)]
+    stored = [planner.domain.accesses[fid] for fid in stored_outputs(planner.task, planner.domain)]
+    accesses = [*_combined_reads(planner, variant), *stored]
+    moving = [access for access in accesses if not inside.isdisjoint(access.axes)]
     return all(inside <= {*access.axes} and planner.domain.is_contiguous(access) for access in moving)
 
 
 def _combined_reads(planner: Planner, variant: VariantSpec) -> list[Access]:
-    """What ``variant`` reads to combine it."""
+    """What ``variant`` reads to combine or store it."""
     body = Body(variant.launches[0].kernel)
-    return [planner.domain.accesses[fid] for fid in body.reads(combined(body, reductions(planner.task)))]
+    return [planner.domain.accesses[fid] for fid in body.reads(_swept(planner, body))]
+
+
+def _swept(planner: Planner, body: Body) -> list[int]:
+    """What a sweep computes of each element: what it combines, and what it stores."""
+    return [*combined(body, reductions(planner.task)), *stored_outputs(planner.task, planner.domain)]
 
 
 def reads_flat_alone(planner: Planner, variant: VariantSpec) -> bool:
@@ -45,9 +54,10 @@ def reads_flat_and_rows(planner: Planner, variant: VariantSpec) -> bool:
 
 def _read_beside_flat(planner: Planner, variant: VariantSpec) -> frozenset[int] | None:
     """The tensors beside flat ones that the elements come from which ``variant`` combines; None where they depend on
-    their coordinates, too."""
+    their coordinates, too, or what is stored is not flat."""
     body = Body(variant.launches[0].kernel)
-    operands = combined(body, reductions(planner.task))
-    if body.coordinate_axes(body.closure(operands)):
+    operands = _swept(planner, body)
+    stored = stored_outputs(planner.task, planner.domain)
+    if body.coordinate_axes(body.closure(operands)) or not {*stored} <= {*planner.domain.flat}:
         return None
     return frozenset(body.reads(operands)) - {*planner.domain.flat}

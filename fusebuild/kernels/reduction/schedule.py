@@ -21,6 +21,8 @@ Pieces that are short and many are reduced as columns, and those of one result b
 Short rows lie side by side in a block's shared memory, wherever they begin, and a thread or a few take one there; of
 rows of one element a thread has several. Few elements are reduced down columns by threads that have single ones: what a
 thread does with a vector of columns, and a second kernel even more, takes longer than to read them.
+
+Elementwise results of what is reduced are stored in the same sweep (:mod:`fusebuild.kernels.reduction.stores`).
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from fusebuild.artifact.plan import FormulaArg
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import decide
+from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.finish import (
     FINISH_THREADS,
     NARROWEST,
@@ -95,6 +98,7 @@ from fusebuild.kernels.reduction.row_threads import (
     scaled_to_few,
 )
 from fusebuild.kernels.reduction.sharing import splits_of, turns_of
+from fusebuild.kernels.reduction.stores import stored_outputs
 from fusebuild.kernels.reduction.tiles import (
     LONGEST_TILED,
     MOST_TURNS,
@@ -109,8 +113,11 @@ from fusebuild.kernels.reduction.together import BLOCKS, Shares, columns_gathere
 from fusebuild.target.table import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
-ROW_THREADS, ROW_BLOCKS = 128, 8
-"""The same of inner reductions: a row of many vectors has a block of its own."""
+ROW_THREADS, ROW_BLOCKS, ROW_UNROLL = 128, 8, 8
+"""The same of inner reductions: a row of many vectors has a block of its own. A thread loads so many before it uses the
+first."""
+MOST_LOADED = 256
+"""Bytes that it loads so at most where it also stores: half of its registers."""
 THREADS = 256
 """Threads of a block: several blocks share a multiprocessor, and while one combines its threads' results, others
 read."""
@@ -155,7 +162,8 @@ class InnerHeuristics:
     ``is_split``, else none ever does. Rows ``in_pieces`` lie apart in memory, and each piece is read by the aligned
     vectors around it. Where a call says how many short rows a block has, they are in its ``tile``; such a kernel takes
     rows of one element as they are, up to ``unroll`` of them a thread. Where it ``can_cluster``, blocks that share a
-    row combine it themselves if a call has them run together."""
+    row combine it themselves if a call has them run together. Outputs that change along rows, if there are some, are
+    ``stored`` in the sweep."""
 
     threads: int
     unroll: int
@@ -163,6 +171,7 @@ class InnerHeuristics:
     in_pieces: bool = False
     tile: Tile | None = None
     can_cluster: bool = False
+    stored: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +191,22 @@ class OuterHeuristics:
 
 
 def check(task: Task) -> None:
+    domain = _domain_of(task)
+    check_outputs(task, domain, domain.kept)
+
+
+def check_storing(task: Task) -> None:
+    """The same where what is reduced over has results, too, each of which is stored by the thread that combines it."""
+    domain = _domain_of(task)
+    check_outputs(task, domain, domain.kept, domain.every)
+    level = levels(task)
+    for fid in stored_outputs(task, domain):
+        if level.get(fid):
+            raise UnfitError(f"{task.fusion.value(fid).name} needs the result of a reduction", fid)
+
+
+def _domain_of(task: Task) -> AxisDomain:
+    """The iteration domain of ``task``. Raises :class:`UnfitError` unless its reductions can be made in one pass."""
     domain = try_domain(task)
     check_reductions(task, domain)
     level = levels(task)
@@ -192,7 +217,7 @@ def check(task: Task) -> None:
     is_inner = bool(domain.axes) and domain.axes[-1].reduced
     if reduced and not is_inner and reduced != tuple(range(reduced[0], reduced[-1] + 1)):
         raise UnfitError("the reduced dims are not neighbours")
-    check_outputs(task, domain, domain.kept)
+    return domain
 
 
 def variants(planner: Planner) -> list[VariantSpec]:
@@ -306,7 +331,7 @@ def _tile(planner: Planner, threads: int) -> Tile | None:
     rows = threads * MOST_TURNS
     if len(domain.reduced) > 1 or not domain.kept or isinstance(domain.points(domain.reduced), int):
         return None
-    if not flat or planner.bytes_of(of_rows) * rows > TILE_BYTES:
+    if not flat or planner.bytes_of(of_rows) * rows > TILE_BYTES or stored_outputs(planner.task, domain):
         return None
     has_others = bool(domain.sources) or inputs.intersection(domain.accesses) != flat | of_rows
     elements = TILE_BYTES // planner.bytes_of(flat)
@@ -363,7 +388,8 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     domain = planner.domain
     in_pieces = vectors is VectorLayout.SHIFTED and len(domain.reduced) > 1
     rows, columns = domain.points(domain.kept), _padded(planner, vec) if in_pieces else domain.points(domain.reduced)
-    proposal = InnerChoice(threads=ROW_THREADS, unroll=8, blocks=ROW_BLOCKS, min_blocks=4)
+    unroll = _unroll_of_rows(planner, vec)
+    proposal = InnerChoice(threads=ROW_THREADS, unroll=unroll, blocks=ROW_BLOCKS, min_blocks=4)
     choice = decide(way, proposal, planner.tuned, partial(_check, task=planner.task, target=planner.target))
     rungs = rungs_of_vectors(vec, choice.threads, ("ge", rows, MANY_ROWS))
     length = scaled_to_few(rows, columns)
@@ -377,6 +403,7 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
         threads=choice.threads, unroll=choice.unroll, is_split=shares.splits != 1, in_pieces=in_pieces,
         can_cluster=shares.can_cluster,
         tile=_tile(planner, choice.threads) if index == "int64_t" else None,
+        stored=stored_outputs(planner.task, domain) or None,
     )  # fmt: skip
     own = (
         call_parameter("row_shift", row_shift(length, rungs), "of the threads that share a row"),
@@ -385,6 +412,15 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     )
     kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors, shares.together, own)
     return _variant(planner, width, choice, kernel, shares)
+
+
+def _unroll_of_rows(planner: Planner, vec: int) -> int:
+    """The vectors that a thread loads before it uses the first. Where it stores some, too, registers have to hold what
+    these are made of, and inputs are several."""
+    unroll = ROW_UNROLL
+    while stored_outputs(planner.task, planner.domain) and _loaded(planner, vec, unroll) > MOST_LOADED and unroll > 1:
+        unroll //= 2
+    return unroll
 
 
 def _outer(

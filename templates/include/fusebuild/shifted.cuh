@@ -264,6 +264,18 @@ FUSEBUILD_DEVICE void store_anywhere(T* address, const Vec<T, N>& values) {
   }
 }
 
+// The same for the first of them that are `writable`, at least one.
+template <typename T, int N, typename Index>
+FUSEBUILD_DEVICE void store_anywhere_up_to(T* address, const Vec<T, N>& values, Index writable) {
+  if (writable >= N) {
+    store_anywhere(address, values);
+  } else {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N - 1; ++k)
+      if (k < writable) address[k] = values[k];
+  }
+}
+
 // The aligned words around N elements that begin anywhere in a tensor: of 8 bytes, since to take a vector out
 // of larger ones takes more instructions and registers than to load it by them saves.
 template <typename T, int N>

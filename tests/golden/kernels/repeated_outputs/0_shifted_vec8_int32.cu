@@ -1,0 +1,63 @@
+// repeated_outputs.yaml, segment 0: repeating_pointwise, variant shifted_vec8_int32
+// segment fids to original fids: {0: 0, 1: 1, 2: 2, 5: 7, 6: 8, 9: 14}
+// schedule: threads=64 unroll=1 min_blocks=16
+// launch: segment 0, shifted_vec8_int32 1 of 2 on sm_90: grid ceil_div(T*H*D, 512), 1, 1; block 64, 1, 1; overlaps what
+//   is before; given x, a, b, weight, is_first, y, T*H, D; if T*H*D < 2146435072, aligned(x, 16), aligned(y, 16)
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreads = 64;
+constexpr int kVec = 8;  // neighbouring elements per access
+constexpr int kUnroll = 1;  // accesses in flight per thread and tensor
+
+FUSEBUILD_KERNEL(kThreads, 16)
+pointwise_c52ea8a86b7bd086(
+    const __nv_bfloat16* T0,  // x: bfloat16[T, H, D]
+    const float* T1,  // a: float[T, H]
+    const __half* T2,  // b: half[T, H]
+    float* T5,  // weight: float[T, H]
+    bool* T6,  // is_first: bool[T, H]
+    __nv_bfloat16* T9,  // y: bfloat16[T, H, D]
+    int64_t n0,  // T*H
+    int64_t n1) {  // D
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
+  const Index total = n0 * n1;
+  const Index first = (Index(fb::block_x()) * (kUnroll * kThreads) + fb::thread_x()) * kVec;
+
+  fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+  FUSEBUILD_UNROLL
+  for (int u = 0; u < kUnroll; ++u) {
+    const Index i = first + Index(u) * (kThreads * kVec);
+    if (i >= total) break;
+    p0[u] = fb::load_packed_up_to<kVec>(T0 + i, total - i);
+  }
+
+  FUSEBUILD_UNROLL
+  for (int u = 0; u < kUnroll; ++u) {
+    const Index i = first + Index(u) * (kThreads * kVec);
+    if (i >= total) break;
+    Index i1 = i % Index(n1);
+    Index i0 = i / Index(n1);
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+    fb::Vec<__nv_bfloat16, kVec> v9;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = v0[k];
+      const float t1 = T1[i0];  // a
+      const __half t2 = T2[i0];  // b
+      const float t3 = fb::maximum(t1, fb::cast<float>(t2));  // top, repeated_outputs.yaml:10
+      const float t4 = t1 - t3;  // repeated_outputs.yaml:11
+      const float t5 = fb::exp(t4);  // weight, repeated_outputs.yaml:11
+      const bool t6 = t1 > fb::cast<float>(t2);  // is_first, repeated_outputs.yaml:12
+      const float t8 = fb::cast<float>(t0) * t5;  // y, repeated_outputs.yaml:13
+      const __nv_bfloat16 t9 = fb::cast<__nv_bfloat16>(t8);  // repeated_outputs.yaml:19
+      v9[k] = t9;
+      if (i + k < total && i1 == 0) T5[i0] = t5;
+      if (i + k < total && i1 == 0) T6[i0] = t6;
+      if (i + k + 1 < total) { if (++i1 == Index(n1)) { i1 = 0; ++i0; } }
+    }
+    fb::store_up_to(T9 + i, v9, total - i);
+  }
+}
+
+FUSEBUILD_ENTRY(pointwise_c52ea8a86b7bd086)
