@@ -15,6 +15,7 @@ from fusebuild.kernels import (
     pointwise,
     reduction,
     scan,
+    scatter,
     transpose,
 )
 from fusebuild.kernels.common.family import Family, Runs, View
@@ -33,6 +34,7 @@ FAMILIES: tuple[Family, ...] = (
     outer_persistent.FAMILY,
     inner_outer.FAMILY,
     scan.FAMILY,
+    scatter.FAMILY,
     library.FAMILY,
 )
 

@@ -54,7 +54,7 @@ def elements(
     moving = [fid for fid in reads if inner in spec.domain.accesses[fid].axes]
     vectors = [fid for fid in moving if body.is_vector(fid)] if spec.vec > 1 else reads
     stored = [fid for fid in outputs if fid not in tiled]
-    strided = [fid for fid in (*moving, *stored) if spec.vec > 1 and not body.is_vector(fid)]
+    strided = [fid for fid in (*moving, *stored) if body.is_by_element(fid)]
     hoisted, element = body.split(exprs, [inner]) if spec.vec > 1 else ((), body.of_tensors(exprs))
     unloaded = [fid for fid in (*reads, *stored) if fid not in vectors]
     coordinate = body.along(*groups)
