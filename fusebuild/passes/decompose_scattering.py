@@ -38,16 +38,15 @@ def _scatter(rewriter: Rewriter, expr: Expr) -> None:
 
 
 def _write(rewriter: Rewriter, op: str, operands: list[Value], expr: Expr, named: dict[str, Attribute]) -> None:
-    """Record ``op`` for ``expr``. What has strides known only at run time is copied before, and after."""
+    """Record ``op`` for ``expr``. Where the result has strides known only at run time, a copy is stored there."""
     base, index, src = operands
     result = rewriter.value(expr.outputs[0])
+    dtype = base.dtype
     if op == "scatter_add":
-        named = {**named, "dtype": result.dtype}
+        named, dtype = {**named, "dtype": result.dtype}, promote([base.type, src.type])
         base = _before_widening(rewriter, base, src)
     if not src.is_tensor:
-        src = rewriter.emit("full", [src], name=f"{src.name}_full", shape=index.tensor.shape, dtype=base.dtype)
-    if None in base.tensor.strides:
-        base = rewriter.emit("segment_set", [base], name=f"{base.name}_contiguous")
+        src = rewriter.emit("full", [src], name=f"{src.name}_full", shape=index.tensor.shape, dtype=dtype)
     if _has_known_strides(rewriter, result):
         rewriter.emit(op, [base, index, src], result=result.fid, **named)
         return

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from fusebuild.ir.dtype import DType
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.spec import KernelSpec
-from fusebuild.kernels.common.statements import COORDINATE, Body, Group, in_brackets
+from fusebuild.kernels.common.statements import COORDINATE, Body, Group, in_brackets, literal_text
 from fusebuild.kernels.common.view import KernelView, Sweep, lines_named, make_view
 from fusebuild.kernels.scatter.places import head, number, size_text
 from fusebuild.kernels.scatter.schedule import Naming, Scatter, ScatterHeuristics, base_fill
@@ -50,6 +51,8 @@ class _Places(Body):
 
     def total(self) -> str:
         """The number of places."""
+        if isinstance(self.scatter.places, int):
+            return literal_text(self.scatter.places, DType.INT64)
         size = self.size(axis for axis in self.scatter.order if axis is not None)
         return size_text(self.scatter) if size == "1" else f"{in_brackets(size)} * {size_text(self.scatter)}"
 

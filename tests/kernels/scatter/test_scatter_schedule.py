@@ -125,6 +125,20 @@ def test_what_is_overwritten_is_not_read_for_updates_by_the_same_kernel() -> Non
     assert schedulers(shifted) == ["pointwise", "scatter"]
 
 
+def test_what_is_scattered_into_itself_is_copied() -> None:
+    inputs = {"x": "float[S, D]", "i": "int64[S]"}
+    assert schedulers(segmented("y = index_add(x, i, x, dim=0)", inputs, {"y": "float"})) == ["pointwise", "scatter"]
+    assert schedulers(segmented("y = index_copy(x, i, x, dim=0)", inputs, IN_PLACE)) == ["pointwise", "scatter"]
+
+
+def test_updates_may_be_what_is_overwritten() -> None:
+    inputs = {"x": "float[S, D]", "i": "int64[S]", "u": "float[S, D]"}
+    body, over_updates = "y = index_copy(x, i, u, dim=0)", {"y": "{dtype: float, alias: u}"}
+    assert schedulers(segmented(body, inputs, over_updates)) == ["scatter", "pointwise"]
+    computed = segmented(body.replace("u,", "u * 2.0,"), inputs, over_updates)
+    assert schedulers(computed) == ["pointwise", "scatter"]
+
+
 def test_whoever_reads_the_old_tensor_does_so_before() -> None:
     body = "y = index_copy(x, i, u, dim=0)\nz = sum(x, dims=[1])"
     assert schedulers(segmented(body, ROWS, IN_PLACE | {"z": "float"})) == ["reduction", "scatter"]
