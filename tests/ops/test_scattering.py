@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fusebuild.definition import DataType, FusionDefinition
-from fusebuild.oracle.reference import evaluate
+from fusebuild.oracle.reference import evaluate, random_inputs
 from fusebuild.passes import run_passes
 from support.small_recipes import recipe_of, text_of
 
@@ -82,6 +82,21 @@ def test_sums_of_halves_are_floats_that_a_dtype_rounds() -> None:
     assert str(fusion.value(fusion.output_fids[0]).type) == "float[M, N]"
     fusion = recipe_of(text_of(inputs, "y = index_add(x, i, u, dim=0, dtype=half)", {"y": ""})).fusion
     assert str(fusion.value(fusion.output_fids[0]).type) == "half[M, N]"
+
+
+UNIQUE = [
+    ("index_copy(x, i, 1.0, dim=0, unique_indices=True)", "int64[K]", 0),
+    ("scatter(x, i, 1.0, dim=1, unique_indices=True)", "int32[M, K]", 1),
+]
+
+
+@pytest.mark.parametrize(("call", "index", "dim"), UNIQUE)
+def test_indices_are_drawn_as_a_recipe_promises(call: str, index: str, dim: int) -> None:
+    fusion = recipe_of(text_of({"x": "float[M, N]", "i": index}, f"y = {call}", {"y": ""})).fusion
+    _, drawn = random_inputs(fusion, {"M": 20, "N": 20, "K": 20}, seed=3, ranges={1: (0, 20)})
+    assert torch.equal(drawn.sort(dim).values, torch.arange(20).expand(drawn.shape).to(drawn.dtype))
+    _, drawn = random_inputs(fusion, {"M": 2, "N": 2, "K": 20}, seed=3, ranges={1: (0, 2)})
+    assert {*drawn.flatten().tolist()} <= {0, 1}
 
 
 def shapes(fd: FusionDefinition) -> list[Any]:
