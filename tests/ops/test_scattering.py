@@ -93,10 +93,11 @@ UNIQUE = [
 @pytest.mark.parametrize(("call", "index", "dim"), UNIQUE)
 def test_indices_are_drawn_as_a_recipe_promises(call: str, index: str, dim: int) -> None:
     fusion = recipe_of(text_of({"x": "float[M, N]", "i": index}, f"y = {call}", {"y": ""})).fusion
-    _, drawn = random_inputs(fusion, {"M": 20, "N": 20, "K": 20}, seed=3, ranges={1: (0, 20)})
+    inputs: list[Any] = [*random_inputs(fusion, {"M": 20, "N": 20, "K": 20}, seed=3, ranges={1: (0, 20)})]
+    drawn = inputs[1]
     assert torch.equal(drawn.sort(dim).values, torch.arange(20).expand(drawn.shape).to(drawn.dtype))
-    _, drawn = random_inputs(fusion, {"M": 2, "N": 2, "K": 20}, seed=3, ranges={1: (0, 2)})
-    assert {*drawn.flatten().tolist()} <= {0, 1}
+    inputs = [*random_inputs(fusion, {"M": 2, "N": 2, "K": 20}, seed=3, ranges={1: (0, 2)})]
+    assert {*inputs[1].flatten().tolist()} <= {0, 1}
 
 
 def shapes(fd: FusionDefinition) -> list[Any]:

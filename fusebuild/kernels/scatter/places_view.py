@@ -76,7 +76,7 @@ class _Places(Body):
             ),
         )
 
-    def base(self) -> str:
+    def before(self) -> str:
         """The line that tells what was in the places before."""
         base, fill = self.scatter.expr.inputs[0], base_fill(self.task, self.scatter.expr)
         c_type = self.c_type(base)
@@ -98,8 +98,8 @@ def scatter_places(spec: KernelSpec) -> KernelView:
     result = body.scatter.result
     store = f"fb::store({body.address(result)}, after);"
     after = f"fb::Vec<{body.c_type(result)}, kVec> after;"
-    used = (first, store, body.base(), *sweep.vector, *sweep.element, *sweep.loads, *sweep.accumulate)
-    setup = (*lines_named(body.coordinates_of_place(), used), first, *leave, body.base(), after)
+    used = (first, store, body.before(), *sweep.vector, *sweep.element, *sweep.loads, *sweep.accumulate)
+    setup = (*lines_named(body.coordinates_of_place(), used), first, *leave, body.before(), after)
     return make_view(
         body, _scalars(body), setup=setup, sweeps=(sweep,), epilogue=Sweep(stores=(store,)),
         extents={"total": body.total()},

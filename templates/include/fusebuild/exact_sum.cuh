@@ -1,8 +1,8 @@
 // The sum of numbers that come in any order: the same bits for each order, and as exact as if it were rounded
 // once.
 //
-// All are looked at first, then added as integers: multiples of one power of two, which the largest of them and
-// their count say, so that no sum overflows. Where the count has c bits, each is added as a number within
+// All are looked at first, then added as integers: multiples of one power of two, which the largest of them
+// and their count say, so that no sum overflows. Where the count has c bits, each is added as a number within
 // 2^-(62 - c) of the largest one's size of it; a double, which two integers hold, within 2^-(124 - 2 * c).
 
 #pragma once
