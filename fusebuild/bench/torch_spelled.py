@@ -153,6 +153,35 @@ def _take_along_axis(writer: Writer, expr: Expr, values: Values) -> Argument:
     return torch.take_along_dim(x, index.long(), expr.attribute("dim"))
 
 
+def _scatter(writer: Writer, expr: Expr, values: Values) -> Argument:
+    x, index, src = _scattered(writer, expr)
+    found = (torch.scatter if expr.op == "scatter" else torch.scatter_add)(x, expr.attribute("dim"), index, src)
+    return writer.in_dtype(found, writer.compute_dtype(expr), values[0].dtype)
+
+
+def _index_put(writer: Writer, expr: Expr, values: Values) -> Argument:
+    x, index, src = _scattered(writer, expr)
+    before = [slice(None)] * dict(expr.attributes).get("dim", 0)
+    is_added = expr.op in ("index_add", "index_put_accumulate")
+    if before:  # index_put names the first dims
+        found = (torch.index_add if is_added else torch.index_copy)(x, len(before), index, src)
+    else:
+        found = torch.index_put(x, [index], src, accumulate=is_added)
+    return writer.in_dtype(found, writer.compute_dtype(expr), values[0].dtype)
+
+
+def _scattered(writer: Writer, expr: Expr) -> tuple[Any, Any, Any]:
+    """What is written to, the index, and updates of the same dtype: a number as a tensor."""
+    dtype = writer.compute_dtype(expr)
+    x, index = writer.operand(expr.inputs[0], dtype), writer.whole(expr.inputs[1]).long()
+    src = writer.operand(expr.inputs[2], dtype)
+    if expr.inputs[2] in writer.tensors:
+        return x, index, src
+    is_along = expr.op in ("scatter", "scatter_add")
+    like = index if is_along else x[(*[slice(None)] * dict(expr.attributes).get("dim", 0), index)]
+    return x, index, writer.call(torch.full_like, like, src, dtype=torch_dtype(dtype))
+
+
 def _linear_index(writer: Writer, expr: Expr, values: Values) -> Argument:
     count = writer.extent(values[0].tensor.numel)
     places: Any = writer.call(torch.arange, count, dtype=torch.int64, device=writer.device)
@@ -212,6 +241,9 @@ SPELLED: dict[str, Callable[[Writer, Expr, Values], Argument]] = {
     "embedding": _embedding,
     "take_along_axis": _take_along_axis,
     "gather": _take_along_axis,
+    "scatter": _scatter,
+    "scatter_add": _scatter,
+    **dict.fromkeys(("index_copy", "index_put", "index_add", "index_put_accumulate"), _index_put),
     "linear_index": _linear_index,
     "rand_like": lambda writer, expr, values: torch.rand_like(writer.whole(expr.inputs[0])),
     "uniform": _uniform,

@@ -166,7 +166,12 @@ OP_CALLS = (
     _no("cummin(arg, dim)", "definitions scan by sums and products: a recipe's `scan` takes a lambda"),
     _no("cummax(arg, dim)", "definitions scan by sums and products: a recipe's `scan` takes a lambda"),
     _no("stride_order(arg, stride_order)", "results are row-major: permute the tensor instead"),
-    _no("scatter(arg, index, src, dim)", "no kernel writes to computed places: gather from the other side"),
+    _partly(
+        "scatter(arg, index, src, dim)",
+        "along other dims than `dim`, `index` and `src` have the sizes of `arg`; of several updates for one place the "
+        "last one stays",
+    ),
+    *_yes("index_put_accumulate(acc, index, value)"),
     _no("topk(arg, k, dim=-1, largest=True, sorted=False)", "no kernel sorts: use torch.topk between two fusions"),
     _no("argsort(arg, dim, descending=False, stable=False)", "no kernel sorts: use torch.argsort between two fusions"),
     _no("sdpfa_fwd(query, key, value, dropout_p=None, is_causal=None, scale=None)",

@@ -240,6 +240,10 @@ class DefinitionRecorder:
             return _multiplied(op, tensors)
         if op in ("cat", "take_along_axis", "gather"):
             return _joined(tensors, named["dim"])
+        if op in ("scatter", "scatter_add"):
+            return [*_joined(tensors[:2], named["dim"]), *_alike(tensors[1:])]
+        if op in ("index_copy", "index_add", "index_put", "index_put_accumulate"):
+            return _put(tensors, named.get("dim", 0))
         if op not in ("broadcast_in_dim", "expand") or not tensors:
             return []
         shape, source = named["shape"], tensors[0].shape
@@ -331,6 +335,23 @@ def _joined(tensors: Sequence[TensorType], dim: object) -> list[tuple[Formula, F
         return []  # the type rule says what is wrong
     others = [other for other in range(rank) if other != dim % rank]
     return [pair for other in others for pair in itertools.pairwise(tensor.shape[other] for tensor in tensors)]
+
+
+def _alike(tensors: Sequence[TensorType]) -> list[tuple[Formula, Formula]]:
+    """The extents of all dims, pairwise, of tensors of one rank."""
+    if len({tensor.rank for tensor in tensors}) > 1:
+        return []  # the type rule says what is wrong
+    return [pair for extents in zip(*(tensor.shape for tensor in tensors), strict=True)
+            for pair in itertools.pairwise(extents)]  # fmt: skip
+
+
+def _put(tensors: Sequence[TensorType], dim: object) -> list[tuple[Formula, Formula]]:
+    """The extents of rows and of what is written to them, whose dim ``dim`` is that of the index."""
+    if len(tensors) < 3 or not isinstance(dim, int) or not -tensors[0].rank <= dim < tensors[0].rank:
+        return []  # a number is written, or the type rule says what is wrong
+    (shape, index, own), at = (tensor.shape for tensor in tensors), dim % tensors[0].rank
+    wanted = (*shape[:at], *index, *shape[at + 1 :])
+    return [*zip(wanted, own, strict=True)] if len(wanted) == len(own) else []
 
 
 def _multiplied(op: str, tensors: Sequence[TensorType]) -> list[tuple[Formula, Formula]]:

@@ -15,6 +15,7 @@ from fusebuild.kernels import (
     pointwise,
     reduction,
     scan,
+    scatter,
     transpose,
 )
 from fusebuild.kernels.common.family import Family, Runs, View
@@ -35,6 +36,7 @@ FAMILIES: tuple[Family, ...] = (
     reduction.STORING,
     pointwise.REPEATING,
     scan.FAMILY,
+    scatter.FAMILY,
     library.FAMILY,
 )
 

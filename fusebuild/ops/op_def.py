@@ -37,6 +37,7 @@ class Kind(enum.Enum):
     CREATION = "creation"
     LIBRARY = "library"
     INDEX = "index"
+    SCATTER = "scatter"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,6 +86,9 @@ _SAYINGS = {
     "diff": "slice(x: T[M, 32], [0, 1], [M, 32]) - slice(x, [0, 0], [M, 31])",
     "select_scatter slice_scatter": "pad(x: T[M, N], [1, 2])",
     "constant_pad_nd": "pad(x: T[M, N], [1, 1], 0.0)",
+    "index_fill": "index_copy(x: T[M, N], index: int64[K], 0, dim=0)",
+    "bincount": "index_put_accumulate(full([8], 0), x: int64[N], 1)",
+    "put_along_axis": "scatter(x: T[M, N], index: int64[M, K], src: T[M, K], dim=1)",
     "embedding_fwd": "embedding(table: T[V, N], ids: int64[M])",
     "rand uniform_": "uniform(0.0, 1.0, [M, N], rng_seed=1)",
     "bernoulli": "uniform(0.0, 1.0, [M, N], rng_seed=1) < 0.3",
@@ -95,8 +98,8 @@ _SAYINGS = {
 """What to write, for names: a call with the types of its tensors, where ``T`` is any dtype."""
 
 _MISSING = {
-    "scatter scatter_add scatter_reduce index_add index_copy index_put index_reduce masked_scatter bincount histc":
-        "no kernel writes to places that a tensor names; index_select, take and gather read from them",
+    "scatter_reduce index_reduce masked_scatter histc":
+        "places that an index names get the last update (scatter) or the sum of all (scatter_add), and nothing else",
     "dropout1d dropout2d alpha_dropout feature_dropout": "y, mask = dropout(x, p=0.1, rng_seed=1) is the only kind",
     "cummax cummin logcumsumexp": "write a lambda, and scan(x, init, combine, dim) with it",
     "sort argsort topk kthvalue median mode quantile unique": "nothing sorts; max, min, argmax and argmin pick one",

@@ -24,6 +24,7 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import ScalarType, TensorType
 from fusebuild.ir.values import Expr, Output, Value
 from fusebuild.ops.table import op_of, operand_dtypes
+from fusebuild.oracle.distinct import distinct_dims, draw_distinct
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -261,11 +262,11 @@ def random_inputs(
 ) -> list[Tensor | bool | int | float]:
     """Fresh inputs for ``fusion`` in the layouts that it declares, the same for the same ``seed`` and ``device``.
 
-    Floats are normal, integers lie in -8 to 8 or, for a fid in ``ranges``, from its first to below its second bound;
-    scalars are positive. A dim whose contiguity is False gets a stride one larger than contiguous or, for every other
-    ``seed``, the next but one that vectors may take, and the gaps hold NaN (or an extreme integer), so that a kernel
-    reading them is found out; an expanded dim has stride 0. ``cpu`` inputs stay on the host. Raises ``KeyError`` for a
-    symbol without a size.
+    Floats are normal, integers lie in -8 to 8 or, for a fid in ``ranges``, from its first to below its second bound,
+    distinct where the fusion promises that; scalars are positive. A dim whose contiguity is False gets a stride one
+    larger than contiguous or, for every other ``seed``, the next but one that vectors may take, and the gaps hold NaN
+    (or an extreme integer), so that a kernel reading them is found out; an expanded dim has stride 0. ``cpu`` inputs
+    stay on the host. Raises ``KeyError`` for a symbol without a size.
     """
     import torch
 
@@ -273,12 +274,15 @@ def random_inputs(
     for generator in generators.values():
         generator.manual_seed(seed)
     inputs: list[Any] = []
+    distinct = distinct_dims(fusion)
     for fid in fusion.inputs:
         type_ = fusion.value(fid).type
         if isinstance(type_, TensorType):
             low, high = (evaluate_formula(bound, extents) for bound in (ranges or {}).get(fid, _INTEGERS))
             generator = generators["cpu" if type_.cpu else device]
             inputs.append(_random_tensor(type_, extents, generator, low, high, STRIDED[seed % 2]))
+            if fid in distinct:
+                draw_distinct(inputs[-1], distinct[fid], low, high, generator)
         else:
             inputs.append(_random_scalar(type_.dtype, generators["cpu"]))
     return inputs

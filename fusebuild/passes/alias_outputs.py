@@ -15,6 +15,7 @@ from fusebuild.ir.composites import carry_composites
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Expr, Output, Value
 from fusebuild.ops.table import OPS, Kind
+from fusebuild.passes.scattered_apart import scattered_apart
 
 
 def alias_outputs(fusion: Fusion) -> Fusion:
@@ -23,7 +24,7 @@ def alias_outputs(fusion: Fusion) -> Fusion:
     An output keeps its fid, unless it is an input itself or repeats an earlier output: then it is a ``set`` with a new
     fid.
     """
-    return _order(_with_distinct_outputs(fusion))
+    return _order(_with_distinct_outputs(scattered_apart(fusion)))
 
 
 def _copy(source: int, result: int, output: Output) -> Expr:
@@ -156,6 +157,8 @@ class _Orderer:
 
 def _reads_elsewhere(expr: Expr, fid: int | None) -> bool:
     """Whether ``expr`` reads the tensor ``fid`` at other coordinates than those of its result."""
+    if OPS[expr.op].kind is Kind.SCATTER:
+        return fid in expr.inputs[1:]
     return expr.inputs[:1] == (fid,) and (OPS[expr.op].kind is Kind.INDEX or expr.op == "permute")
 
 

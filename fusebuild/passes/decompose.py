@@ -2,10 +2,10 @@
 
 What is left: pointwise ops whose tensor operands have one rank, ``cast``, ``set``, ``segment_set``, ``broadcast``,
 ``expand``, ``squeeze``, ``permute``, ``slice``, ``pad``, ``place``, ``reshape``, ``take``, ``take_along_axis``,
-``full``, ``iota``, ``linear_index``, ``size``, the reductions sum, prod, max, min and ``reduce`` without ``keepdim`` or
-``dtype``, each over one run of adjacent dims, ``welford`` without ``keepdim`` where one kernel computes it (see
-:func:`_reads_once`), ``scan``, and library calls whose operands have strides that are known now. Extents of 1 still
-broadcast implicitly.
+``scatter``, ``scatter_add``, ``full``, ``iota``, ``linear_index``, ``size``, the reductions sum, prod, max, min and
+``reduce`` without ``keepdim`` or ``dtype``, each over one run of adjacent dims, ``welford`` without ``keepdim`` where
+one kernel computes it (see :func:`_reads_once`), ``scan``, and library calls whose operands have strides that are known
+now. Extents of 1 still broadcast implicitly.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fusebuild.ops.table import OPS, Kind, op_of
 from fusebuild.passes.decompose_indexing import INDEXING
 from fusebuild.passes.decompose_lambdas import LAMBDAS, dim_runs, generalized
 from fusebuild.passes.decompose_random import random
+from fusebuild.passes.decompose_scattering import SCATTERING, rounded_sum
 from fusebuild.passes.rewriting import Link, Rewriter
 
 
@@ -34,6 +35,8 @@ def decompose(fusion: Fusion) -> Fusion:
         op = op_of(expr)
         if rule := _RULES.get(expr.op):
             rule(rewriter, expr)
+        elif expr.op == "cast" and rounded_sum(rewriter, expr):
+            continue
         elif op.is_fold:
             _reduction(rewriter, expr)
         elif op.is_generalized:
@@ -319,6 +322,7 @@ _RULES: dict[str, Callable[[Rewriter, Expr], None]] = {
     "welford": _welford,
     **LAMBDAS,
     **INDEXING,
+    **SCATTERING,
     **dict.fromkeys(("uniform", "rand_like", "dropout"), random),
 }
 """How each composite is written in primitives, and the primitives whose forms are more than one."""

@@ -220,7 +220,9 @@ def _plan_facts(fusion: Fusion) -> tuple[PlanFact, ...]:
     sizes = [
         fusion.value(expr.inputs[0]).tensor.shape[dim]
         for expr in fusion.exprs
-        if op_of(expr).kind is Kind.INDEX and op_of(expr).picks and isinstance(dim := expr.attribute("dim"), int)
+        if op_of(expr).kind in (Kind.INDEX, Kind.SCATTER)
+        and op_of(expr).picks
+        and isinstance(dim := expr.attribute("dim"), int)
     ]
     indexed = dict.fromkeys(size for size in sizes if isinstance(size, str))
     promised = {symbol: ExtentFact(symbol=symbol) for symbol in indexed} | {fact.symbol: fact for fact in fusion.facts}

@@ -264,8 +264,18 @@ class _Recorder:
             ("lambda", lambdas if self._sees_all else []),
         ):
             for section in sections:
-                if section.name not in read:
+                if section.name not in read and section.name not in self._givers_of_sizes():
                     self._problems.add(section.place, f"{what} '{section.name}' is never used", "remove it")
+
+    def _givers_of_sizes(self) -> set[str]:
+        """The inputs that alone have a dim of some symbol which stands in the shape of a result."""
+        made = [value for value in self._builder.values.values() if value.fid not in self._builder.inputs]
+        shapes = [value.tensor.shape for value in made if value.is_tensor]
+        wanted = {symbol for shape in shapes for extent in shape for symbol in symbols(extent)}
+        own = {tensor.name: {symbol for extent in tensor.type.shape for symbol in symbols(extent)}
+               for tensor in self._sections.inputs}  # fmt: skip
+        others = {name: set().union(*(own[other] for other in own.keys() - {name})) for name in own}
+        return {name for name in own if own[name] & wanted - others[name]}
 
     def _own(self, sections: Sequence[Named]) -> list[Named]:
         """Those of ``sections`` that the recipe itself has: of what is included, not all has to be used."""

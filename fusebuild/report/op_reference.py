@@ -30,6 +30,7 @@ KINDS = {
     Kind.POINTWISE: "Pointwise: each element of the result from the elements at its place",
     Kind.VIEW: "Views: other dims over the same elements",
     Kind.INDEX: "Reading elements from elsewhere",
+    Kind.SCATTER: "Writing elements to places that an index names",
     Kind.REDUCTION: "Reductions: many elements become one",
     Kind.SCAN: "Scans: every partial result of a reduction",
     Kind.COMPOSITE: "Composites: written in other ops before kernels are planned",

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable
 from fusebuild.ir.formula import Formula, evaluate, symbols
 from fusebuild.ir.fusion import Fusion
 from fusebuild.kernels.common.spec import DEFAULT_EXTENT
-from fusebuild.ops.footprint import is_taken_from, taken_bytes
+from fusebuild.ops.footprint import is_in_place, is_taken_from, taken_bytes, written_bytes
 from fusebuild.target.table import Target
 
 VIEW_SECONDS = 1e-9
@@ -64,7 +64,14 @@ class CostModel:
 
     def task_bytes(self, exprs: Container[int], reads: Iterable[int], writes: Iterable[int]) -> int:
         """Bytes that a task of ``exprs`` moves which reads and writes these tensors."""
-        return sum(self.bytes_read(fid, exprs) for fid in dict.fromkeys(reads)) + self.total_bytes(writes)
+        read = sum(self.bytes_read(fid, exprs) for fid in dict.fromkeys(reads))
+        return read + sum(self.bytes_written(fid) for fid in dict.fromkeys(writes))
+
+    def bytes_written(self, fid: int) -> int:
+        """Bytes of the tensor ``fid`` that the task writes which makes it."""
+        expr = self._fusion.expr_of(fid)
+        is_part = expr is not None and is_in_place(self._fusion, expr)
+        return min(self.bytes_of(fid), self._size(written_bytes(self._fusion, fid))) if is_part else self.bytes_of(fid)
 
     def _size(self, formula: Formula) -> int:
         known = {name: self._sizes.get(name, DEFAULT_EXTENT) for name in symbols(formula)}

@@ -14,7 +14,7 @@ from fusebuild.ir.verify import verify
 from fusebuild.kernels.alias.schedule import view_sources
 from fusebuild.kernels.common.family import Family, Runs
 from fusebuild.kernels.families import family_of
-from fusebuild.ops.footprint import read_bytes
+from fusebuild.ops.footprint import read_bytes, written_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +61,8 @@ class Segment:
         needed = {fid for expr in self.fusion.exprs for fid in expr.inputs}
         inputs = [value for value in self.fusion.tensor_inputs if value.fid in needed and not value.tensor.cpu]
         read = [read_bytes(self.fusion, value.fid) for value in inputs]
-        written = [self.fusion.value(output.fid) for output in self.fusion.outputs]
-        return total([*read, *(value.tensor.nbytes for value in written if value.is_tensor)])
+        written = [output.fid for output in self.fusion.outputs if self.fusion.value(output.fid).is_tensor]
+        return total([*read, *(written_bytes(self.fusion, fid) for fid in written)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,6 +74,7 @@ def test_the_order_in_which_they_are_asked() -> None:
         "storing_reduction",
         "repeating_pointwise",
         "scan",
+        "scatter",
         "library",
     ]
 

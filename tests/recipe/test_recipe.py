@@ -25,6 +25,7 @@ from fusebuild.recipe.names import name_problem
 from fusebuild.recipe.recipe import Recipe, load_recipe, parse_recipe
 from fusebuild.recipe.text import MAX_DIAGNOSTICS, MAX_LINE_LENGTH
 from support.places import GOLDEN, RECIPES, ROOT, TESTS
+from support.small_recipes import recipe_of, text_of
 
 BAD = sorted((TESTS / "recipe" / "bad").glob("*.yaml"))
 Golden = Callable[[Path, str], None]
@@ -557,3 +558,14 @@ def test_habits_from_elsewhere_get_a_hint(expression: str, hint: str) -> None:
     with pytest.raises(RecipeError) as caught:
         recipe(f"y = {expression}")
     assert hint in [each.hint for each in caught.value.diagnostics]
+
+
+def test_an_input_that_alone_says_a_size_is_used() -> None:
+    """Its elements are not read, as those of the table whose gradient is computed."""
+    inputs = {"x": "float[N]", "like": "half[M, N]"}
+    fusion = recipe_of(text_of(inputs, "y = x + full([M, 1], 1.0, float)", {"y": "float"})).fusion
+    assert [fusion.value(fid).name for fid in fusion.inputs] == ["x", "like"]
+    with pytest.raises(RecipeError, match="input 'like' is never used"):
+        recipe_of(text_of(inputs, "y = x * 2.0", {"y": "float"}))
+    with pytest.raises(RecipeError, match="input 'like' is never used"):
+        recipe_of(text_of(inputs | {"x": "float[M, N]"}, "y = x * 2.0", {"y": "float"}))

@@ -119,7 +119,7 @@ class _Maker:
 
     def _index_motifs(self) -> list[Callable[[], None]]:
         return [self._rotated, self._shifted, self._looked_up, self._chosen, self._masked, self._turned,
-                self._flattened, self._cut]  # fmt: skip
+                self._flattened, self._cut, self._scattered]  # fmt: skip
 
     # Motifs: each reads an activation and leaves new activations, or statistics that may become outputs.
 
@@ -245,6 +245,17 @@ class _Maker:
 
     def _gathered(self, x: Value, index: Value, dim: int) -> Value:
         return self._builder.call(self._rng.choice(("gather", "take_along_axis")), [x, index], {"dim": dim})[0]
+
+    def _scattered(self) -> None:
+        """Rows written to, or added to, those that an input names."""
+        dim = len(self._shape) - 2
+        index, x, src = (
+            self._positions((self._shape[dim],)),
+            self._wide(self._activation_or_input()),
+            self._activation(),
+        )
+        op = self._rng.choice(("index_copy", "index_add"))
+        self._keep(self._builder.call(op, [x, index, self._wide(src)], {"dim": dim})[0])
 
     def _masked(self) -> None:
         x = self._wide(self._activation())

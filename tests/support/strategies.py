@@ -30,7 +30,9 @@ _BINARY = ("add", "sub", "mul", "maximum", "minimum", "lt", "eq", "ge", "logical
 _REDUCTIONS = ("sum", "max", "min", "prod", "mean", "var", "var_mean")
 _LITERALS = (0, 1, 2, 3, 0.0, -0.0, 1.0, 0.5, True, False)
 _KINDS = ("unary", "binary", "binary", "where", "cast", "reduction", "broadcast", "squeeze", "expand",
-          "broadcast_in_dim", "pow", "constant", "permute", "slice", "pad", "cat", "take", "reshape")  # fmt: skip
+          "broadcast_in_dim", "pow", "constant", "permute", "slice", "pad", "cat", "take", "scatter",
+          "reshape")  # fmt: skip
+_SCATTERED = ("scatter", "scatter_add", "index_copy", "index_add", "index_put", "index_put_accumulate")
 _INDEXED = ("take", "index_select", "take_along_axis", "gather", "embedding")
 
 
@@ -93,6 +95,11 @@ def _call_on_tensor(
         op = draw(st.sampled_from(_INDEXED))
         named = {} if op == "embedding" else {"dim": draw(st.integers(-len(shape), max(0, len(shape) - 1)))}
         return builder.call(op, [x, _pick(draw, tensors)], named)
+    if kind == "scatter":
+        op, dim = draw(st.sampled_from(_SCATTERED)), draw(st.integers(-len(shape), max(0, len(shape) - 1)))
+        named = {} if op.startswith("index_put") else {"dim": dim}
+        src = draw(st.sampled_from((builder.constant(2), *tensors)))
+        return builder.call(op, [x, _pick(draw, tensors), src], named)
     if kind == "reshape":
         first = draw(st.integers(0, len(shape)))
         last = draw(st.integers(first, len(shape)))

@@ -18,7 +18,7 @@ from fusebuild.ir.formula import Formula, product
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr
-from fusebuild.kernels.common.storage import Position, Storage, hidden, operands
+from fusebuild.kernels.common.storage import Position, Storage, bases_read, hidden, operands, scatters
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.indexing import permutation_of
 from fusebuild.ops.table import Kind, op_of
@@ -88,19 +88,23 @@ def domain_of(task: Task) -> Domain:
                 walked.setdefault(key, set()).add(index)
     _join_parallel_loops(task, fids, loops)
     shapes = {fid: task.fusion.value(fid).tensor.shape for fid in fids}
+    unwalked = _unwalked(task)
     walkers: dict[tuple[int, int], set[int]] = {}
     for key, indices in walked.items():
         walkers.setdefault(loops.find(key), set()).update(indices)
-    chains = {fid: [loops.find((fid, dim)) for dim, extent in enumerate(shape) if extent != 1 or (fid, dim) in walked]
+    chains = {fid: [loops.find((fid, dim)) for dim, extent in enumerate(shape)
+                    if (extent != 1 or (fid, dim) in walked) and (fid, dim) not in unwalked]
               for fid, shape in shapes.items()}  # fmt: skip
     order, reordered = _common_order(chains, task.outputs, {*walkers})
     position = {loop: index for index, loop in enumerate(order)}
-    extents = {loops.find((fid, dim)): extent for fid, shape in shapes.items() for dim, extent in enumerate(shape)}
+    extents = {loops.find((fid, dim)): extent for fid, shape in shapes.items() for dim, extent in enumerate(shape)
+               if (fid, dim) not in unwalked}  # fmt: skip
     return Domain(
         loops=tuple(Loop(extent=extents[loop], walkers=frozenset(walkers.get(loop, ()))) for loop in order),
         dims={
             fid: tuple(
-                position.get(loops.find((fid, dim))) if extent != 1 else None for dim, extent in enumerate(shape)
+                position.get(loops.find((fid, dim))) if extent != 1 and (fid, dim) not in unwalked else None
+                for dim, extent in enumerate(shape)
             )
             for fid, shape in shapes.items()
         },
@@ -120,14 +124,34 @@ def _tensor_fids(task: Task) -> tuple[int, ...]:
     seen: dict[int, None] = {}
     for expr in task.steps:
         seen.update((fid, None) for fid in (*operands(expr), *expr.outputs) if task.fusion.value(fid).is_tensor)
+    seen |= dict.fromkeys(bases_read(task))
     unseen = hidden(task)
     return tuple(fid for fid in seen if fid not in unseen)
+
+
+def _unwalked(task: Task) -> frozenset[tuple[int, int]]:
+    """``(fid, dim)`` of what scatters write to and write: an index, and no loop, says where along that dim."""
+    return frozenset((fid, expr.attribute("dim")) for expr in scatters(task) for fid in (expr.inputs[0], *expr.outputs))
+
+
+def _scattered_together(task: Task, expr: Expr) -> Iterable[tuple[tuple[int, int], tuple[int, int]]]:
+    """Pairs of dims that a scatter walks by one loop: those of updates and index, and those of what it writes to but
+    the one that the index is about."""
+    base, index, src = expr.inputs
+    for dim in range(task.fusion.value(index).tensor.rank):
+        yield (index, dim), (src, dim)
+        if dim != expr.attribute("dim"):
+            yield (src, dim), (expr.outputs[0], dim)
+            yield (base, dim), (expr.outputs[0], dim)
 
 
 def _same_loop(task: Task, expr: Expr) -> Iterable[tuple[tuple[int, int], tuple[int, int]]]:
     """Pairs of dims of ``expr``'s operands and results that are walked by one loop."""
     op = op_of(expr)
     if not task.fusion.value(expr.outputs[0]).is_tensor or op.kind is Kind.CREATION:
+        return
+    if op.kind is Kind.SCATTER:
+        yield from _scattered_together(task, expr)
         return
     shapes = {fid: value.tensor.shape for fid in (*operands(expr), *expr.outputs)
               if (value := task.fusion.value(fid)).is_tensor}  # fmt: skip
@@ -178,9 +202,11 @@ class _ParallelLoops:
         self._before: dict[_Key, set[_Key]] = {}
         self._after: dict[_Key, set[_Key]] = {}
         self._together: dict[_Key, set[_Key]] = {}
+        unwalked = _unwalked(task)
         for fid in fids:
-            shape = task.fusion.value(fid).tensor.shape
-            self._add([(loops.find((fid, dim)), extent) for dim, extent in enumerate(shape) if extent != 1])
+            dims = [*enumerate(task.fusion.value(fid).tensor.shape)]
+            walked = [(dim, extent) for dim, extent in dims if extent != 1 and (fid, dim) not in unwalked]
+            self._add([(loops.find((fid, dim)), extent) for dim, extent in walked])
 
     def _add(self, chain: Sequence[tuple[_Key, Formula]]) -> None:
         keys = [loop for loop, _ in chain]
@@ -459,8 +485,9 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
     """``domain`` with loops merged into axes wherever every value in memory, its ``own`` or ``elsewhere``, allows it.
 
     A reduced loop merges only with one that the same reductions run over. The loops of an ``iota`` and of what has
-    bounds stay alone, since their coordinates are read; those of a ``linear_index`` merge as if it were in memory.
-    Loops along which nothing in memory changes (those of an expand that is stored compactly) are dropped.
+    bounds stay alone, since their coordinates are read, and so do those along which updates are scattered; those of a
+    ``linear_index`` merge as if it were in memory. Loops along which nothing in memory changes (those of an expand that
+    is stored compactly) are dropped, but for those of updates.
     """
     pointers = {fid: f"{'T' if storage.tensor == fid else 'X'}{fid}" for fid, storage in own.items()}
     memory = {pointers[fid]: (fid, storage) for fid, storage in own.items()}
@@ -468,8 +495,10 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
     strides = {pointer: _loop_strides(domain, *stored) for pointer, stored in memory.items()}
     alone = {loop for expr in task.steps if expr.op == "iota" for loop in domain.dims[expr.outputs[0]]}
     alone |= {domain.dims[fid][dim] for fid, storage in elsewhere.items() for dim, _, _ in storage.bounds}
+    scattered = {domain.dims[expr.inputs[2]][expr.attribute("dim")] for expr in scatters(task)}
+    alone |= scattered
     moving = _moving([*strides.values(), *_linear_strides(task, domain)])
-    changing = _moving(strides.values()).keys()
+    changing = _moving(strides.values()).keys() | scattered
     groups: list[list[int]] = []
     for loop in range(len(domain.loops)):
         if not domain.loops[loop].reduced and loop not in changing:

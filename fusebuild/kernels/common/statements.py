@@ -344,6 +344,10 @@ class Body(Statements):
         domain = self.domain
         return bool(domain.axes) and domain.unit_stride(domain.accesses[fid], domain.inner) is not None
 
+    def is_by_element(self, fid: int) -> bool:
+        """True when tensor ``fid`` is loaded and stored by elements while others move by vectors."""
+        return self.spec.vec > 1 and not self.is_vector(fid)
+
     def scalar_load(self, fid: int, address: str) -> str:
         return f"const {self.c_type(fid)} t{fid} = {address};  // {self.value(fid).name}"
 
@@ -430,7 +434,8 @@ class Body(Statements):
 
     def _strided_offset(self, access: Access, groups: Sequence[Group]) -> str:
         axes = [(group, axis) for group in groups for axis in group.axes if axis in access.axes]
-        return " + ".join(self._term(access, axis, self.coordinate(group, axis)) for group, axis in axes) or "0"
+        terms = [self._term(access, axis, self.coordinate(group, axis)) for group, axis in axes]
+        return " + ".join([*terms, *self._at_position(access)]) or "0"
 
     def _term(self, access: Access, axis: int, coordinate: str) -> str:
         """``coordinate`` times the stride, in 64 bits: a tensor may be far longer than the part that is indexed."""
@@ -457,12 +462,17 @@ class Body(Statements):
         names = _names(access)
         terms = [] if access.offset == 0 else [names[f"{access.pointer}_offset"]]
         terms += [self._term(access, axis, coordinate(axis)) for axis in access.axes]
-        if access.position is not None:
-            index = self.operand(access.position.index, DType.INT64)
-            stride = names[f"{access.pointer}_stride"]
-            inside = self._inside(index, names[f"{access.pointer}_size"])
-            terms.append(inside if stride == "1" else f"{inside} * {stride}")
-        return tuple(terms)
+        return (*terms, *self._at_position(access))
+
+    def _at_position(self, access: Access) -> tuple[str, ...]:
+        """The term of what an index tensor says, if one does."""
+        if access.position is None:
+            return ()
+        names = _names(access)
+        index = self.operand(access.position.index, DType.INT64)
+        stride = names[f"{access.pointer}_stride"]
+        inside = self._inside(index, names[f"{access.pointer}_size"])
+        return (inside if stride == "1" else f"{inside} * {stride}",)
 
     @staticmethod
     def _inside(index: str, size: str) -> str:

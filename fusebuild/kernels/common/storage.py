@@ -1,7 +1,8 @@
 """Where the elements of a task's values lie in global memory.
 
 Inputs and outputs have memory of their own. What an index op makes of an input has none: it is read from the input's
-memory with other strides, from another first element, within bounds, or at positions that an index tensor names.
+memory with other strides, from another first element, within bounds, or at positions that an index tensor names. What a
+scatter writes lies at such positions, too, and so does what it writes over where a kernel reads that.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass, replace
 from fusebuild.ir.formula import Formula, difference, product, total
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.types import TensorType
-from fusebuild.ir.values import Expr
+from fusebuild.ir.values import Expr, Value
 from fusebuild.kernels.common.unfit import UnfitError
+from fusebuild.ops.footprint import is_set_in_place
 from fusebuild.ops.indexing import pad_widths, reshaped_strides, slice_bounds
 from fusebuild.ops.table import Kind, op_of
 
@@ -47,8 +49,8 @@ class Storage:
 def stored_types(task: Task) -> dict[int, TensorType]:
     """The layout of every tensor that ``task`` reads as it is or writes; an aliasing output has its target's."""
     fusion = task.fusion
-    indexed = {expr.inputs[0] for expr in index_exprs(task)}
-    read = {fid for expr in task.steps for fid in operands(expr)}
+    indexed = {expr.inputs[0] for expr in (*index_exprs(task), *scatters(task))}
+    read = {fid for expr in task.steps for fid in operands(expr)} | {*bases_read(task)}
     fids = [
         fid
         for fid in task.inputs
@@ -67,19 +69,48 @@ def index_exprs(task: Task) -> tuple[Expr, ...]:
 
 
 def operands(expr: Expr) -> tuple[int, ...]:
-    """What ``expr`` reads at its own coordinates: all but the tensor that an index op reads elsewhere."""
-    return expr.inputs[1:] if op_of(expr).kind is Kind.INDEX else expr.inputs
+    """What ``expr`` reads at its own coordinates: all but the tensor that an index op reads elsewhere, or to which a
+    scatter writes."""
+    return expr.inputs[1:] if op_of(expr).kind in (Kind.INDEX, Kind.SCATTER) else expr.inputs
+
+
+def scatters(task: Task) -> tuple[Expr, ...]:
+    """The exprs of ``task`` that write elements to places that an index names."""
+    return tuple(expr for expr in task.steps if op_of(expr).kind is Kind.SCATTER)
+
+
+def bases_read(task: Task) -> dict[int, Expr]:
+    """The inputs of ``task`` that are read at the places where a scatter writes, and that scatter."""
+    found = {expr.inputs[0]: expr for expr in scatters(task) if not is_set_in_place(task.fusion, expr)}
+    return {fid: expr for fid, expr in found.items() if fid in task.inputs}
 
 
 def own_storages(task: Task) -> dict[int, Storage]:
-    """The storage of every value of ``task`` that has memory of its own: what it reads as it is, what it writes."""
-    windows = {fid: task.fusion.value(fid).window for fid in task.inputs}
+    """The storage of every value of ``task`` that has memory of its own: what it reads as it is, what it writes.
+
+    Raises :class:`UnfitError` for one that a scatter writes to where a stride is known only at run time.
+    """
+    scattered = {expr.outputs[0]: expr for expr in scatters(task)} | bases_read(task)
     return {
-        fid: Storage(tensor=fid, strides=type_.strides)
-        if (window := windows.get(fid)) is None
-        else Storage(tensor=window.tensor, strides=window.strides, offset=window.offset)
+        fid: _scattered(task, fid, type_, scattered[fid]) if fid in scattered else _own(task.fusion.value(fid), type_)
         for fid, type_ in stored_types(task).items()
     }
+
+
+def _own(value: Value, type_: TensorType) -> Storage:
+    """The storage of ``value``, stored as ``type_`` unless it is a part of another tensor."""
+    if (window := value.window) is None:
+        return Storage(tensor=value.fid, strides=type_.strides)
+    return Storage(tensor=window.tensor, strides=window.strides, offset=window.offset)
+
+
+def _scattered(task: Task, fid: int, type_: TensorType, scatter: Expr) -> Storage:
+    """The storage of ``fid``, stored as ``type_``, at the places of ``scatter``."""
+    dim, strides = scatter.attribute("dim"), type_.strides
+    if (stride := strides[dim]) is None:
+        raise UnfitError(f"{task.fusion.value(fid).name} has strides known only at run time", scatter.outputs[0])
+    position = Position(index=scatter.inputs[1], size=type_.shape[dim], stride=stride)
+    return Storage(tensor=fid, strides=(*strides[:dim], 0, *strides[dim + 1 :]), position=position)
 
 
 def hidden(task: Task) -> frozenset[int]:

@@ -35,5 +35,6 @@ REPEATING = Family(
     variants=repeating_variants,
     rejects_in_its_own_words=False,
     has_short_blocks=True,
+    reads_slices_by_vectors=True,
 )
 """The same kernels for tasks with outputs that lack the innermost dims, too."""

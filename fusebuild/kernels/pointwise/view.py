@@ -57,7 +57,7 @@ def elements(
     written = [fid for fid in outputs if fid not in tiled]
     single = [fid for fid in written if spec.vec > 1 and inner not in spec.domain.accesses[fid].axes]
     stored = [fid for fid in written if fid not in single]
-    strided = [fid for fid in (*moving, *stored) if spec.vec > 1 and not body.is_vector(fid)]
+    strided = [fid for fid in (*moving, *stored) if body.is_by_element(fid)]
     hoisted, element = body.split(exprs, [inner]) if spec.vec > 1 else ((), body.of_tensors(exprs))
     unloaded = [fid for fid in (*reads, *written) if fid not in vectors]
     coordinate, once = body.along(*groups), {fid: _if_first(body, fid, body.within(*groups)) for fid in written}

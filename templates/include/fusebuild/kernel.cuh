@@ -19,6 +19,7 @@
 #include "fusebuild/cluster.cuh"
 #include "fusebuild/divide.cuh"
 #include "fusebuild/divisor.cuh"
+#include "fusebuild/exact_sum.cuh"
 #include "fusebuild/exchange.cuh"
 #include "fusebuild/flat.cuh"
 #include "fusebuild/math.cuh"

@@ -165,6 +165,19 @@ FUSEBUILD_DEVICE int count_up_in_order(int* counter) {
   return number;
 }
 
+// Puts `number` in a place of global memory; what was there before.
+FUSEBUILD_DEVICE int32_t exchange(int32_t* place, int32_t number) { return atomicExch(place, number); }
+FUSEBUILD_DEVICE int64_t exchange(int64_t* place, int64_t number) {
+  auto* word = reinterpret_cast<unsigned long long*>(place);
+  return static_cast<int64_t>(atomicExch(word, static_cast<unsigned long long>(number)));
+}
+
+// Leaves the larger of `number` and what is there in a place of global memory.
+FUSEBUILD_DEVICE void raise_to(int32_t* place, int32_t number) { atomicMax(place, number); }
+FUSEBUILD_DEVICE void raise_to(int64_t* place, int64_t number) {
+  atomicMax(reinterpret_cast<long long*>(place), static_cast<long long>(number));
+}
+
 // Waits until `counter` is at least `count`. What the threads wrote that counted is seen.
 FUSEBUILD_DEVICE void await_count(const int* counter, int count) {
   int number;

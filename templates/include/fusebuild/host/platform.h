@@ -97,6 +97,18 @@ FUSEBUILD_DEVICE void wait_transfers(TransferBarrier& barrier, int parity) {
 FUSEBUILD_DEVICE int count_up(int* counter) { return (*counter)++; }
 FUSEBUILD_DEVICE int count_up_in_order(int* counter) { return count_up(counter); }
 
+template <typename Integer>
+FUSEBUILD_DEVICE Integer exchange(Integer* place, Integer number) {
+  const Integer before = *place;
+  *place = number;
+  return before;
+}
+
+template <typename Integer>
+FUSEBUILD_DEVICE void raise_to(Integer* place, Integer number) {
+  if (*place < number) *place = number;
+}
+
 // Blocks run one after another.
 FUSEBUILD_DEVICE void await_count(const int* counter, int count) {
   if (*counter < count) host::current_block->fail("it waits for blocks that come later");
