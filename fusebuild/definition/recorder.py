@@ -339,7 +339,7 @@ class DefinitionRecorder:
         return [(a, b) for a, b in zip(source, targets, strict=True) if a != 1 and b not in (-1, 1)]
 
     def unify(self, a: Formula, b: Formula) -> None:
-        """Make ``a`` and ``b`` equal where one is a symbol and neither is 1; two numbers, and two computed sizes, are
+        """Make ``a`` and ``b`` equal where a symbol can be told from the two, and neither is 1; what else differs is
         left to the type rules. Each symbol that is left is still the whole of a dim, or of one that is a multiple of
         it, and so is known at each call."""
         a, b = self.now(a), self.now(b)
@@ -349,9 +349,11 @@ class DefinitionRecorder:
             kept, dropped = sorted((a, b), key=_symbol_number)
             self._substitute({dropped: kept})
             return
-        symbol, other = (a, b) if isinstance(a, str) else (b, a)
-        if isinstance(symbol, str) and symbol not in symbols(other):
-            self._substitute({symbol: other})
+        for symbol in sorted({*symbols(a), *symbols(b)}, key=_symbol_number, reverse=True):
+            line = self.builder.algebra.line(("sub", a, b), symbol)
+            if line is not None and line[0] in (1, -1) and line[2] == 1:
+                self._substitute({symbol: self.builder.algebra.product([-line[0], line[1]])})
+                return
 
     def now(self, extent: Formula) -> Formula:
         """``extent`` with what its symbol has become since it was read."""

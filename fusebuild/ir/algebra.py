@@ -20,7 +20,7 @@ from functools import lru_cache
 from itertools import islice
 
 from fusebuild.ir.equalities import Monomial, Polynomial, Rule, rewritten, rules, without
-from fusebuild.ir.formula import OPERATORS, Formula, constants, evaluate, symbols
+from fusebuild.ir.formula import OPERATORS, Formula, constants, evaluate, has_extremes, symbols
 from fusebuild.ir.values import ExtentFact
 
 MAX_TERMS = 256
@@ -195,13 +195,17 @@ class Algebra:
         return found
 
     def _product(self, a: Polynomial, b: Polynomial) -> Polynomial:
+        product = self._multiplied_out(a, b)
+        return rewritten(product, self._rules, self._multiplied_out) if self._rules else product
+
+    def _multiplied_out(self, a: Polynomial, b: Polynomial) -> Polynomial:
+        """``a`` times ``b``, whatever the relations say of products."""
         found: dict[Monomial, int] = {}
         for left, left_count in a.items():
             for right, right_count in b.items():
                 monomial = tuple(sorted((*left, *right), key=self._rank))
                 found[monomial] = found.get(monomial, 0) + left_count * right_count
-        product = {monomial: count for monomial, count in found.items() if count}
-        return rewritten(product, self._rules, self._product) if self._rules else product
+        return {monomial: count for monomial, count in found.items() if count}
 
     def _divided(self, operator: str, dividend: Polynomial, divisor: int) -> Polynomial:
         if operator == "ceil_div":
@@ -370,10 +374,12 @@ class Algebra:
 
     def _promised(self) -> tuple[Polynomial, ...]:
         """What the relations say is 0 or more. Their own sizes are written as they are without relations: else a proof
-        would have to write a relation that it needs first."""
+        would have to write a relation that it needs first. Those of a least or a greatest, whose order is proved while
+        it is written, are left out for that reason."""
         if self.relations and not self._margins_known:
             plain = algebra_of(self.order, self.facts)
-            self._margins_known.extend(margin for relation in self.relations for margin in plain._margins(relation))
+            plainly = (relation for relation in self.relations if not has_extremes(relation))
+            self._margins_known.extend(margin for relation in plainly for margin in plain._margins(relation))
         return tuple(self._margins_known)
 
     def _bounds(self, atom: Formula) -> Iterator[Polynomial]:

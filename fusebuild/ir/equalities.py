@@ -1,6 +1,6 @@
 """Products of sizes that are equal in every call: what relations such as ``n*m == M*N`` do to polynomials.
 
-Each such relation is a rule: the greater of its two products is written as the other one wherever it is a factor.
+Each such relation is a rule: one of its products is written as the other side wherever it is a factor.
 Reshapes to sizes that only a call knows are recorded with one.
 """
 
@@ -27,20 +27,23 @@ def rules(
     polynomial: Callable[[Formula], Polynomial],
     rank: Callable[[Formula], tuple[int, int, str]],
 ) -> tuple[Rule, ...]:
-    """The rules of those ``relations`` that equate a product with something smaller: of fewer factors, or of as many
-    that come earlier."""
-    found = []
+    """The rules of those ``relations`` that equate a product with something else: of fewer factors, or of as many that
+    come earlier, where one of the two is so. A product that is not is written as the other side where that has no such
+    product itself."""
+    found: list[Rule] = []
     for relation in relations:
         assert isinstance(relation, tuple), "a relation compares two sizes"
         if relation[0] != "eq":
             continue
-        sides = [polynomial(side) for side in relation[1:]]  # type: ignore[arg-type]
-        for side, other in (sides, reversed(sides)):
-            ((product, count), *more) = side.items() or [((), 0)]
-            is_greater = all(_place(each, rank) < _place(product, rank) for each in other)
-            if not more and count == 1 and len(product) > 1 and is_greater:
-                found.append((product, other))
-                break
+        left, right = (polynomial(side) for side in relation[1:])  # type: ignore[arg-type]
+        possible = [
+            (product, other)
+            for side, other in ((left, right), (right, left))
+            for product, count in side.items()
+            if len(side) == count == 1 < len(product) and all(without(each, product) is None for each in other)
+        ]
+        possible.sort(key=lambda rule: not all(_place(each, rank) < _place(rule[0], rank) for each in rule[1]))
+        found += possible[:1]
     return tuple(found)
 
 
@@ -53,7 +56,8 @@ def rewritten(
     known: Iterable[Rule],
     times: Callable[[Polynomial, Polynomial], Polynomial],
 ) -> Polynomial:
-    """``polynomial`` with what the ``known`` rules say in the place of their products; ``times`` multiplies."""
+    """``polynomial`` with what the ``known`` rules say in the place of their products; ``times`` multiplies without
+    them."""
     rules_now = tuple(known)
     for _ in range(_MOST_STEPS):
         found = next(

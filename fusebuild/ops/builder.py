@@ -9,7 +9,7 @@ from fusebuild.errors import NOWHERE, SourceLocation, counted
 from fusebuild.ir.algebra import Algebra, algebra_given, missing_facts
 from fusebuild.ir.composites import with_composites
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import Formula, show, substitute, symbols
+from fusebuild.ir.formula import Formula, show, simplified, substitute, symbols
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import Literal, ScalarType, TensorType, ValueType, tensor_type
 from fusebuild.ir.values import Attribute, Composite, Expr, ExtentFact, Output, Value, attributes
@@ -89,6 +89,7 @@ class FusionBuilder:
     def relate(self, relation: Formula) -> None:
         """Let ``relation``, a comparison of sizes, hold in every call: it is checked at each. Raises
         :class:`TypeRuleError` for one that holds in none."""
+        relation = simplified(relation)
         if relation == 0 or (isinstance(relation, tuple) and self.algebra.contradicts(relation)):
             raise TypeRuleError(f"{show(relation)} holds for no sizes that are possible here")
         if isinstance(relation, tuple) and relation not in self.relations:

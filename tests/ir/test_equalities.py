@@ -36,6 +36,18 @@ def test_a_product_that_is_a_number_or_less() -> None:
     assert reshape_groups(("M", "N"), (0, 7), none) == [(range(2), range(2))]
 
 
+def test_a_product_that_is_a_sum_of_products() -> None:
+    sums = algebra_of(ORDER, (), (("eq", ("mul", "M", "N"), ("mul", ("add", "n", 1), "m")),))
+    assert sums.equal(("mul", "N", "M"), ("add", ("mul", "n", "m"), "m"))
+    assert reshape_groups(("M", "N"), (("add", "n", 1), "m"), sums) == [(range(2), range(2))]
+
+
+def test_rules_that_lead_in_circles_end() -> None:
+    circle = (("eq", ("mul", "M", "N"), ("mul", ("add", "n", 1), "m")), ("eq", ("mul", "n", "m"), ("mul", "M", "N")))
+    canonical = algebra_of(ORDER, (), circle).canonical(("mul", "M", "N"))
+    assert isinstance(canonical, str | tuple)
+
+
 FORMULAS: st.SearchStrategy[Formula] = st.recursive(
     st.sampled_from(ORDER) | st.integers(-3, 3),
     lambda inner: st.tuples(st.sampled_from(["add", "sub", "mul"]), inner, inner),
