@@ -23,6 +23,7 @@ from fusebuild.recipe.names import name_problem
 
 if TYPE_CHECKING:
     from fusebuild.definition.run import Cut
+    from fusebuild.definition.shared_views import SharedViews
     from fusebuild.runtime.loader import LoadedPlan
 
 DEFAULT_TARGET = "sm_90"
@@ -47,6 +48,7 @@ class FusionDefinition:
         self._fusion: Fusion | None = None
         self._cut: Cut | None = None
         self._plans: dict[object, LoadedPlan] = {}
+        self._shared: SharedViews | None = None
         self.ops = Ops(self._recorder)
         self.segments: list[FusionDefinition] = []
         self.segment_index_space_maps: dict[FusionDefinition, dict[int, int]] = {}
@@ -252,10 +254,11 @@ class FusionDefinition:
         """The last step: forget the cut; the segments that were built stay."""
         self._cut = None
 
-    def execute(self, inputs: Sequence[Any], *, device: Any = None) -> list[Any]:
+    def execute(self, inputs: Sequence[Any], *, device: Any = None, share: bool = False) -> list[Any]:
         """Run on ``inputs``, torch tensors and numbers in the order of :meth:`inputs`; returns the outputs, but for
         those that overwrite inputs. ``device`` is torch's, or a name such as ``"cuda:0"``: that of the tensors unless
-        given, and the CPU where there are none.
+        given, and the CPU where there are none. Outputs that only view an input, such as its reshape, are copies of it
+        unless the caller lets them ``share`` its memory.
 
         Each call draws a seed from torch's generator for every random op that was recorded without one.
         The first call compiles for the device of the tensors, the CPU included, into
@@ -263,7 +266,8 @@ class FusionDefinition:
         Raises ``TypeError`` and ``ValueError`` for inputs that do not fit, and what compiling raises.
         """
         device = self._device_of(inputs) if device is None else _device_named(device)
-        results = self._in_their_dims(self._run(self._completed(inputs, device), device))
+        completed = self._completed(inputs, device)
+        results = self._in_their_dims(self._sharing(completed, device) if share else self._run(completed, device))
         return [result for result, output in zip(results, self.fusion.outputs, strict=True) if output.alias is None]
 
     def validate(self, inputs: Sequence[Any], reference_outputs: Sequence[Any] | None = None) -> list[Any]:
@@ -283,10 +287,25 @@ class FusionDefinition:
 
     def _run(self, completed: Sequence[Any], device: Any) -> tuple[Any, ...]:
         """What the plan for ``device`` gives for all inputs of the Fusion."""
-        is_tensor = [self.fusion.value(fid).is_tensor for fid in self.fusion.inputs]
+        return self._computed(self.fusion, completed, device)
+
+    def _sharing(self, completed: Sequence[Any], device: Any) -> tuple[Any, ...]:
+        """:meth:`_run` but for outputs that view inputs, which are views."""
+        from fusebuild.definition.shared_views import shared_views
+
+        if self._shared is None:
+            self._shared = shared_views(self.fusion)
+        views = self._shared.made(completed)
+        rest = self._shared.rest
+        others = iter(() if rest is None else self._computed(rest, completed, device))
+        return tuple(views[place] if place in views else next(others) for place in range(len(self.fusion.outputs)))
+
+    def _computed(self, fusion: Fusion, completed: Sequence[Any], device: Any) -> tuple[Any, ...]:
+        """What the plan of ``fusion``, which has the inputs of this definition, gives on ``device``."""
+        is_tensor = [fusion.value(fid).is_tensor for fid in fusion.inputs]
         tensors = [given for given, tensor in zip(completed, is_tensor, strict=True) if tensor]
         scalars = [given for given, tensor in zip(completed, is_tensor, strict=True) if not tensor]
-        results = self._plan_for(device)(*tensors, *scalars)
+        results = self._plan_for(device, fusion)(*tensors, *scalars)
         return results if isinstance(results, tuple) else (results,)
 
     def _in_their_dims(self, results: Sequence[Any]) -> list[Any]:
@@ -323,13 +342,15 @@ class FusionDefinition:
         given = with_rulers(self.fusion, self._recorder.rulers, given, device)
         return [given[fid] for fid in self.fusion.inputs]
 
-    def _plan_for(self, device: Any) -> LoadedPlan:
-        """What runs on ``device``, compiled on first use."""
-        if device not in self._plans:
+    def _plan_for(self, device: Any, fusion: Fusion | None = None) -> LoadedPlan:
+        """What runs on ``device``, the whole definition unless ``fusion`` is a part of it; compiled on first use."""
+        fusion = fusion or self.fusion
+        key = (device, fusion.output_fids)
+        if key not in self._plans:
             from fusebuild.definition.run import definitions, target_for
 
-            self._plans[device] = definitions.loaded(self.fusion, target_for(device))
-        return self._plans[device]
+            self._plans[key] = definitions.loaded(fusion, target_for(device))
+        return self._plans[key]
 
 
 def _device_named(device: Any) -> Any:

@@ -74,7 +74,7 @@ def with_rulers(fusion: Fusion, rulers: Mapping[int, int], given: Mapping[int, A
             number = _number(fusion, measure, given, known)
             found[fid] = _measured(f"{fusion.name}: '{measure.name}'", number, device)
         if fid in found and fusion.value(fid).is_tensor:
-            known |= zip(fusion.value(fid).tensor.shape, found[fid].shape, strict=False)
+            known |= zip(fusion.value(fid).tensor.shape, getattr(found[fid], "shape", ()), strict=False)
     return found
 
 
