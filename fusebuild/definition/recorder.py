@@ -292,22 +292,21 @@ class DefinitionRecorder:
         own = [fid for fid, number in self.rulers.items() if number == scalar.fid]
         if own:
             return self.value(own[0]).tensor.shape[0]
-        made = self._new_ruler(scalar.name)
+        made = self._new_ruler()
         self.rulers[made.fid] = scalar.fid
-        return made.tensor.shape[0]
+        return self.builder.name_value(made, f"{RULER}{scalar.name}").tensor.shape[0]
 
-    def _new_ruler(self, measured: str) -> Value:
-        """A tensor as long as what is called ``measured``."""
-        name, symbol = f"{RULER}{measured}", self.fresh_symbol()
-        return self.builder.tensor(DType.BOOL, [symbol], name=name, contiguity=[None], location=caller())
+    def _new_ruler(self) -> Value:
+        return self.builder.tensor(DType.BOOL, [self.fresh_symbol()], contiguity=[None], location=caller())
 
     def _reshaped(self, old: Sequence[Formula], new: Sequence[Formula]) -> tuple[Formula, ...]:
         """The sizes of a reshape from ``old`` to ``new``, -1 among them told from the others, after making the numbers
         of elements equal."""
         sized = [self.now(extent) for extent in new]
         if told_by_rest(self.builder.algebra, old, sized):
-            ruler = self._new_ruler("the_rest")
-            self.rulers[ruler.fid] = ruler.fid + 1  # the result, which is recorded next
+            ruler = self._new_ruler()
+            self.rulers[ruler.fid] = result = ruler.fid + 1  # it is recorded next
+            self.builder.name_value(ruler, f"{RULER}t{result}")
             sized[sized.index(-1)] = ruler.tensor.shape[0]
         told = reshaping(self.builder.algebra, old, sized, self.fresh_symbol)
         self.builder.know_symbols(symbol for extent in told.known.values() for symbol in symbols(extent))
@@ -351,9 +350,13 @@ class DefinitionRecorder:
             return
         for symbol in sorted({*symbols(a), *symbols(b)}, key=_symbol_number, reverse=True):
             line = self.builder.algebra.line(("sub", a, b), symbol)
-            if line is not None and line[0] in (1, -1) and line[2] == 1:
-                self._substitute({symbol: self.builder.algebra.product([-line[0], line[1]])})
-                return
+            if line is None or line[0] not in (1, -1) or line[2] != 1:
+                continue
+            told = self.builder.algebra.product([-1 if line[0] == 1 else 1, line[1]])
+            if isinstance(told, int) and told < 0:
+                return  # the type rules say that the two differ
+            self._substitute({symbol: told})
+            return
 
     def now(self, extent: Formula) -> Formula:
         """``extent`` with what its symbol has become since it was read."""

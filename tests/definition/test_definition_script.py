@@ -87,7 +87,7 @@ fd.execute([torch.randn(4, 6), SIZE])
         sizes = {fusion.value(each.input).name: fusion.cases[0][str(each.extent)] for each in fusion.extents
                  if fusion.value(each.input).name.startswith("size_of")}  # fmt: skip
         assert fusion.cases[0]["i0"] == 4
-        assert (sizes["size_of_s1"], sizes["size_of_the_rest"]) == (3, 8)
+        assert (sizes["size_of_s1"], sizes["size_of_t4"]) == (3, 8)
         (found,) = imported(tmp_path, script.replace("SIZE", "torch.sum(torch.randn(3))"))
         assert fusion_of(found).cases == ()
 

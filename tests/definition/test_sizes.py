@@ -171,6 +171,26 @@ def test_a_size_meets_the_dims_of_tensors_and_is_checked_against_them(own_cache:
         fd.execute([given, 4])
 
 
+def test_sizes_that_can_never_agree_are_refused_at_once() -> None:
+    fd = FusionDefinition()
+    x, n = fd.define_tensor([3, 2], True), fd.define_scalar(None, DataType.Int)
+    with pytest.raises(RecipeError, match=r"dim 0 is 3 in one operand and i0 \+ 5 in another"):
+        x + fd.ops.full([n + 5, 2], 1.0, DataType.Float)
+
+
+def test_each_size_that_is_left_out_is_an_input_of_its_own_in_recipes(own_cache: Path) -> None:
+    with FusionDefinition() as fd:
+        x, n, m = fd.define_tensor([-1, -1], True), *(fd.define_scalar(None, DataType.Int) for _ in range(2))
+        fd.add_output(fd.ops.reshape(x, [n, -1]))
+        fd.add_output(fd.ops.reshape(x, [-1, m]))
+    named = [value.name for value in parse_recipe(fd.to_yaml(), "r.yaml").fusion.tensor_inputs]
+    assert len({*named}) == 5
+    given = torch.rand(4, 6)
+    first, second = fd.execute([given, 3, 12])
+    assert torch.equal(first, given.reshape(3, -1))
+    assert torch.equal(second, given.reshape(-1, 12))
+
+
 def test_the_device_may_be_named_where_no_tensor_says_it(own_cache: Path) -> None:
     with FusionDefinition() as fd:
         fd.add_output(fd.ops.iota(fd.define_scalar(None, DataType.Int)))
