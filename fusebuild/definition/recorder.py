@@ -310,10 +310,11 @@ class DefinitionRecorder:
             sized[sized.index(-1)] = ruler.tensor.shape[0]
         told = reshaping(self.builder.algebra, old, sized, self.fresh_symbol)
         self.builder.know_symbols(symbol for extent in told.known.values() for symbol in symbols(extent))
-        if told.known:
-            self._substitute(told.known)
-        if told.relation is not None:
-            self.builder.relate(told.relation)
+        known = told.known or (self._told_by(*told.equal) if told.equal else None)
+        if known:
+            self._substitute(known)
+        elif told.equal:
+            self.builder.relate(("eq", *told.equal))
         return tuple(map(self.now, told.shape))
 
     def _meetings(
@@ -348,15 +349,19 @@ class DefinitionRecorder:
             kept, dropped = sorted((a, b), key=_symbol_number)
             self._substitute({dropped: kept})
             return
+        if (told := self._told_by(a, b)) is not None:
+            self._substitute(told)
+
+    def _told_by(self, a: Formula, b: Formula) -> dict[str, Formula] | None:
+        """What the last symbol of which ``a == b`` tells it is; None where it tells none, or one less than 0."""
+        algebra = self.builder.algebra
         for symbol in sorted({*symbols(a), *symbols(b)}, key=_symbol_number, reverse=True):
-            line = self.builder.algebra.line(("sub", a, b), symbol)
+            line = algebra.line(("sub", a, b), symbol)
             if line is None or line[0] not in (1, -1) or line[2] != 1:
                 continue
-            told = self.builder.algebra.product([-1 if line[0] == 1 else 1, line[1]])
-            if isinstance(told, int) and told < 0:
-                return  # the type rules say that the two differ
-            self._substitute({symbol: told})
-            return
+            told = algebra.product([-1 if line[0] == 1 else 1, line[1]])
+            return None if isinstance(told, int) and told < 0 else {symbol: told}
+        return None
 
     def now(self, extent: Formula) -> Formula:
         """``extent`` with what its symbol has become since it was read."""

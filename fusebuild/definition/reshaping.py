@@ -18,11 +18,12 @@ from fusebuild.ops.type_rules import TypeRuleError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reshaping:
-    """The ``shape`` without -1, what symbols are ``known`` to be from now on, and the ``relation`` that has to hold."""
+    """The ``shape`` without -1, what symbols are ``known`` to be from now on, and two products that have to be
+    ``equal``."""
 
     shape: tuple[Formula, ...]
     known: Mapping[str, Formula] = field(default_factory=dict)
-    relation: Formula | None = None
+    equal: tuple[Formula, Formula] | None = None
 
 
 def told_by_rest(algebra: Algebra, old: Sequence[Formula], new: Sequence[Formula]) -> bool:
@@ -53,7 +54,7 @@ def reshaping(
     for side, other in ((right, left), (left, right)):
         if len(side) == 1 and isinstance(side[0], str) and side[0] not in symbols(product(other)):
             return Reshaping(shape=shape, known={side[0]: product(other)})
-    return Reshaping(shape=shape, relation=("eq", algebra.product(left), algebra.product(right)))
+    return Reshaping(shape=shape, equal=(algebra.product(left), algebra.product(right)))
 
 
 def _without_common(

@@ -42,6 +42,14 @@ def test_a_product_that_is_a_sum_of_products() -> None:
     assert reshape_groups(("M", "N"), (("add", "n", 1), "m"), sums) == [(range(2), range(2))]
 
 
+def test_products_that_are_equal_so_many_times() -> None:
+    often = algebra_of(ORDER, (), (("eq", ("mul", 10, "M", "N"), ("mul", 32, "n", "m")),))
+    assert often.equal(("mul", 5, "M", "N"), ("mul", 16, "n", "m"))
+    assert often.equal(("mul", 15, "M", "N", "n"), ("mul", 48, "n", "m", "n"))
+    assert not often.equal(("mul", 3, "M", "N"), ("mul", 10, "n", "m"))
+    assert reshape_groups((5, "M", "N"), (16, "n", "m"), often) == [(range(3), range(3))]
+
+
 def test_rules_that_lead_in_circles_end() -> None:
     circle = (("eq", ("mul", "M", "N"), ("mul", ("add", "n", 1), "m")), ("eq", ("mul", "n", "m"), ("mul", "M", "N")))
     canonical = algebra_of(ORDER, (), circle).canonical(("mul", "M", "N"))
