@@ -24,7 +24,8 @@ the next fid, in nvFuser's order; integers in a list given as a shape take none,
 
 **Sizes.** A dim given as -1 is unknown until the call, and never a broadcast dim: those are declared as 1. Dims that
 meet in an op are the same size from then on, and known once one of them is: where a shape says ``[56, 1024]`` and the
-dims broadcast to it were -1, they are 56 and 1024 in the Fusion. A call with other sizes is refused.
+dims broadcast to it were -1, they are 56 and 1024 in the Fusion. A call with other sizes is refused. A size may be a
+scalar that each call gives, too (:mod:`fusebuild.definition.sizes`).
 
 **Contiguity** is listed as nvFuser lists it, from the outermost dim in memory to the innermost (``stride_order`` says
 which dim that is), and is False for all dims unless given, as in nvFuser: say ``True`` for tensors that are dense.

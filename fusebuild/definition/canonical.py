@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fusebuild.ir.formula import symbols
+from fusebuild.ir.formula import substitute, symbols
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_fusion
 from fusebuild.ir.types import VectorType
@@ -59,13 +59,13 @@ def canonical(fusion: Fusion) -> Canonical:
         outputs=tuple(
             replace(output.renumbered(numbers), name=values[numbers[output.fid]].name) for output in live.outputs
         ),
+        relations=tuple(substitute(relation, names) for relation in live.relations),
         recorded=len(values),
         given=tuple(names[symbol] for symbol in live.given if symbol in names),
         lambdas=dict(live.lambdas),
     )
-    return Canonical(
-        fusion=verify(made), digest=hashlib.sha256(f"{print_fusion(made)}{made.given}".encode()).hexdigest(), fids=fids
-    )
+    known = f"{print_fusion(made)}{made.given}{made.relations or ''}"
+    return Canonical(fusion=verify(made), digest=hashlib.sha256(known.encode()).hexdigest(), fids=fids)
 
 
 def _symbol_names(fusion: Fusion) -> dict[str, str]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from fusebuild.definition.ops import Ops
 from fusebuild.definition.recorder import DefinitionRecorder, caller
+from fusebuild.definition.repro import repro_script
+from fusebuild.definition.sizes import with_rulers
 from fusebuild.definition.text import PythonText, RecipeText
 from fusebuild.definition.values import DataType, Scalar, Tensor, Vector
 from fusebuild.errors import RecipeError, UsageError, counted
@@ -21,6 +23,7 @@ from fusebuild.recipe.names import name_problem
 
 if TYPE_CHECKING:
     from fusebuild.definition.run import Cut
+    from fusebuild.definition.shared_views import SharedViews
     from fusebuild.runtime.loader import LoadedPlan
 
 DEFAULT_TARGET = "sm_90"
@@ -45,6 +48,7 @@ class FusionDefinition:
         self._fusion: Fusion | None = None
         self._cut: Cut | None = None
         self._plans: dict[object, LoadedPlan] = {}
+        self._shared: SharedViews | None = None
         self.ops = Ops(self._recorder)
         self.segments: list[FusionDefinition] = []
         self.segment_index_space_maps: dict[FusionDefinition, dict[int, int]] = {}
@@ -149,14 +153,22 @@ class FusionDefinition:
         self, output: Tensor, alias_input: Tensor | None = None, stride_order: Sequence[int] | None = None
     ) -> None:
         """Make ``output`` a result. With ``alias_input`` it overwrites that input and is not among what
-        :meth:`execute` returns. Outputs are row-major."""
+        :meth:`execute` returns. Else it lies in memory as ``stride_order`` says, which gives each dim's place from the
+        innermost, 0, on: row-major unless given here or to ``fd.ops.stride_order``."""
         with self._recorder.recording() as place:
             if not isinstance(output, Tensor):
                 what = "a scalar" if isinstance(output, Scalar) else type(output).__name__
                 raise TypeRuleError(f"an output is a tensor, not {what}")
             builder, value = self._recorder.builder, self._recorder.own(output)
-            if stride_order and list(stride_order) != list(reversed(range(value.tensor.rank))):
-                raise TypeRuleError(f"stride_order {list(stride_order)}: outputs are row-major")
+            if alias_input is None and (order := self._recorder.order_of(value, stride_order)) is not None:
+                return self._recorder.lay_out(value, order)
+            if alias_input is not None and stride_order and alias_input.is_tensor():
+                own = self._recorder.own(alias_input).tensor.stride_order
+                if tuple(stride_order) != own:
+                    raise TypeRuleError(
+                        f"stride_order {list(stride_order)}: an output that overwrites an input lies as that does, "
+                        f"{list(own)}"
+                    )
             if value.fid in (*builder.inputs, *(done.fid for done in builder.outputs)):
                 value = self._recorder.call("set", [value], {})[0]
             alias = None if alias_input is None else self._recorder.own(alias_input)
@@ -170,7 +182,7 @@ class FusionDefinition:
 
     def inputs(self) -> list[int]:
         """The fids of the inputs, in the order of arguments."""
-        return [fid for fid in self.fusion.inputs if fid not in self._recorder.drawn]
+        return [fid for fid in self.fusion.inputs if fid not in self._recorder.unwritten]
 
     def outputs(self) -> list[int]:
         """The fids of the outputs, those that overwrite inputs too."""
@@ -184,7 +196,7 @@ class FusionDefinition:
         """A Python function that records this definition."""
         is_waiting = not self._recorder.builder.values and type(self).definition is not FusionDefinition.definition
         fusion = self._fusion or (self._finish() if is_waiting else self._recorder.snapshot())
-        return str(PythonText(fusion, self._recorder.written, self._recorder.drawn))
+        return str(PythonText(fusion, self._recorder.as_written))
 
     def to_yaml(self) -> str:
         """A recipe that computes the same: its inputs are the tensors here in order, then the scalars.
@@ -242,26 +254,68 @@ class FusionDefinition:
         """The last step: forget the cut; the segments that were built stay."""
         self._cut = None
 
-    def execute(self, inputs: Sequence[Any]) -> list[Any]:
+    def execute(self, inputs: Sequence[Any], *, device: Any = None, share: bool = False) -> list[Any]:
         """Run on ``inputs``, torch tensors and numbers in the order of :meth:`inputs`; returns the outputs, but for
-        those that overwrite inputs.
+        those that overwrite inputs. ``device`` is torch's, or a name such as ``"cuda:0"``: that of the tensors unless
+        given, and the CPU where there are none. Outputs that only view an input, such as its reshape, are copies of it
+        unless the caller lets them ``share`` its memory.
 
         Each call draws a seed from torch's generator for every random op that was recorded without one.
         The first call compiles for the device of the tensors, the CPU included, into
         ``$FUSEBUILD_CACHE_DIR/definitions`` (``~/.cache/fusebuild/definitions``); equal definitions share that.
         Raises ``TypeError`` and ``ValueError`` for inputs that do not fit, and what compiling raises.
         """
-        fusion = self.fusion
-        self._check_list(inputs)
-        if len(inputs) != len(self.inputs()):
-            raise TypeError(f"{fusion.name}: expected {counted(len(self.inputs()), 'input')}, got {len(inputs)}")
-        device, inputs = self._device_of(inputs), self._with_seeds(inputs)
+        device = self._device_of(inputs) if device is None else _device_named(device)
+        completed = self._completed(inputs, device)
+        results = self._in_their_dims(self._sharing(completed, device) if share else self._run(completed, device))
+        return [result for result, output in zip(results, self.fusion.outputs, strict=True) if output.alias is None]
+
+    def validate(self, inputs: Sequence[Any], reference_outputs: Sequence[Any] | None = None) -> list[Any]:
+        """:meth:`execute`, its results compared with ``reference_outputs``, else with an evaluation in double
+        precision under the bounds of ``fusebuild verify``. Raises ``AssertionError`` that names the first output that
+        is too far from what was wanted."""
+        from fusebuild.definition.validation import require_close
+
+        device = self._device_of(inputs)
+        completed = self._completed(inputs, device)
+        results = self._in_their_dims(require_close(self, completed, reference_outputs, device))
+        return [result for result, output in zip(results, self.fusion.outputs, strict=True) if output.alias is None]
+
+    def repro_script_for(self, inputs: Sequence[Any] | None = None) -> str:
+        """A script that records this definition and, given ``inputs``, executes it on tensors like them."""
+        return repro_script(self.fusion.name, repr(self), inputs)
+
+    def _run(self, completed: Sequence[Any], device: Any) -> tuple[Any, ...]:
+        """What the plan for ``device`` gives for all inputs of the Fusion."""
+        return self._computed(self.fusion, completed, device)
+
+    def _sharing(self, completed: Sequence[Any], device: Any) -> tuple[Any, ...]:
+        """:meth:`_run` but for outputs that view inputs, which are views."""
+        from fusebuild.definition.shared_views import shared_views
+
+        if self._shared is None:
+            self._shared = shared_views(self.fusion)
+        views = self._shared.made(completed)
+        rest = self._shared.rest
+        others = iter(() if rest is None else self._computed(rest, completed, device))
+        return tuple(views[place] if place in views else next(others) for place in range(len(self.fusion.outputs)))
+
+    def _computed(self, fusion: Fusion, completed: Sequence[Any], device: Any) -> tuple[Any, ...]:
+        """What the plan of ``fusion``, which has the inputs of this definition, gives on ``device``."""
         is_tensor = [fusion.value(fid).is_tensor for fid in fusion.inputs]
-        tensors = [given for given, tensor in zip(inputs, is_tensor, strict=True) if tensor]
-        scalars = [given for given, tensor in zip(inputs, is_tensor, strict=True) if not tensor]
-        results = self._plan_for(device)(*tensors, *scalars)
-        made = results if isinstance(results, tuple) else (results,)
-        return [result for result, output in zip(made, fusion.outputs, strict=True) if output.alias is None]
+        tensors = [given for given, tensor in zip(completed, is_tensor, strict=True) if tensor]
+        scalars = [given for given, tensor in zip(completed, is_tensor, strict=True) if not tensor]
+        results = self._plan_for(device, fusion)(*tensors, *scalars)
+        return results if isinstance(results, tuple) else (results,)
+
+    def _in_their_dims(self, results: Sequence[Any]) -> list[Any]:
+        """``results`` with their dims in the author's order: those of another stride order are computed with the
+        outermost dim first."""
+        laid = self._recorder.laid_out
+        return [
+            result.permute(laid[fid]) if fid in laid else result
+            for fid, result in zip(self.fusion.output_fids, results, strict=True)
+        ]
 
     def _check_list(self, inputs: object) -> None:
         if not isinstance(inputs, Sequence) or isinstance(inputs, str):
@@ -269,25 +323,40 @@ class FusionDefinition:
 
     def _device_of(self, inputs: Sequence[Any]) -> Any:
         """The device of the first tensor that is not read as a scalar; None without one."""
+        self._check_list(inputs)
         values = [self.fusion.value(fid) for fid in self.inputs()]
         for value, given in zip(values, inputs, strict=False):
             if value.is_tensor and not value.tensor.cpu and hasattr(given, "device"):
                 return given.device
         return None
 
-    def _with_seeds(self, inputs: Sequence[Any]) -> list[Any]:
-        """``inputs`` and, in their places, seeds for the random ops that were given none: from torch's generator of the
-        CPU, whatever the device is, so that ``torch.manual_seed`` repeats them and no GPU is waited for."""
-        given = iter(inputs)
-        return [_drawn_seed() if fid in self._recorder.drawn else next(given) for fid in self.fusion.inputs]
+    def _completed(self, inputs: Sequence[Any], device: Any) -> list[Any]:
+        """``inputs``, and in their places what no caller gives: tensors as long as the numbers that are sizes, and
+        seeds for the random ops that were given none, from torch's generator of the CPU, whatever the device is, so
+        that ``torch.manual_seed`` repeats them and no GPU is waited for."""
+        self._check_list(inputs)
+        if len(inputs) != len(own := self.inputs()):
+            raise TypeError(f"{self.fusion.name}: expected {counted(len(own), 'input')}, got {len(inputs)}")
+        given = dict(zip(own, inputs, strict=True))
+        given |= {fid: _drawn_seed() for fid in self.fusion.inputs if fid in self._recorder.drawn}
+        given = with_rulers(self.fusion, self._recorder.rulers, given, device)
+        return [given[fid] for fid in self.fusion.inputs]
 
-    def _plan_for(self, device: Any) -> LoadedPlan:
-        """What runs on ``device``, compiled on first use."""
-        if device not in self._plans:
+    def _plan_for(self, device: Any, fusion: Fusion | None = None) -> LoadedPlan:
+        """What runs on ``device``, the whole definition unless ``fusion`` is a part of it; compiled on first use."""
+        fusion = fusion or self.fusion
+        key = (device, fusion.output_fids)
+        if key not in self._plans:
             from fusebuild.definition.run import definitions, target_for
 
-            self._plans[device] = definitions.loaded(self.fusion, target_for(device))
-        return self._plans[device]
+            self._plans[key] = definitions.loaded(fusion, target_for(device))
+        return self._plans[key]
+
+
+def _device_named(device: Any) -> Any:
+    import torch
+
+    return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
 
 
 def _drawn_seed() -> int:

@@ -78,10 +78,6 @@ _BINARY = (
     "logical_and logical_or logical_right_shift lt maximum minimum mod mul ne nextafter pow remainder sub truediv"
 )
 
-_RUN_TIME = "a size that is an argument of the call is refused: give it as the size of a tensor, `t.size(0)`"
-
-_NARROW = "`dtype` Half or BFloat16 is refused, since they are computed in Float: cast the result"
-
 DEFINITION_CALLS = (
     *_yes(
         "define_tensor(shape, contiguity=None, dtype=None, is_cpu=False, stride_order=None)",
@@ -91,15 +87,22 @@ DEFINITION_CALLS = (
     ),
     _partly(
         "add_output(output, alias_input=None, stride_order=None)",
-        "outputs are row-major: another `stride_order` is refused, permute the tensor instead; a scalar is no output",
+        "a scalar is no output: give `full([], scalar)`",
     ),
     _partly(
         "execute(inputs, *, device=None, override_user_schedule=False, capture_debug_output=False, profile=False)",
-        "`inputs` alone: nothing is scheduled by users; `fusebuild bench` and `fusebuild inspect` profile and explain",
+        "`inputs` and `device`: nothing is scheduled by users; `fusebuild bench` and `fusebuild inspect` profile and "
+        "explain",
     ),
-    *_yes("definition()", "inputs()", "outputs()", "extents()", "segment(inputs)"),
-    _no("validate(inputs, reference_outputs=None)", "`fusebuild verify` compares with a reference in double precision"),
-    _no("repro_script_for(inputs=None)", "`repr(fd)` is the function that records; `fd.to_yaml()` is the recipe"),
+    *_yes(
+        "definition()",
+        "inputs()",
+        "outputs()",
+        "extents()",
+        "segment(inputs)",
+        "validate(inputs, reference_outputs=None)",
+        "repro_script_for(inputs=None)",
+    ),
     _no("profile()", "`fusebuild bench` measures"),
     _no("last_cuda_code()", "`fusebuild compile --dump FOLDER` writes every kernel"),
     _no("last_scheduled_fusion_ir()", "`fusebuild inspect` shows segments, variants and guards"),
@@ -132,26 +135,23 @@ OP_CALLS = (
         "permute(arg, dims)",
         "squeeze(arg, dims, squeeze_expanded=False)",
     ),
-    _partly("max(arg, dims=None, keepdim=False, dtype=None)", _NARROW),
-    _partly("min(arg, dims=None, keepdim=False, dtype=None)", _NARROW),
-    _partly("broadcast_in_dim(arg, shape, broadcast_dims)", _RUN_TIME),
-    _partly("expand(arg, shape)", _RUN_TIME),
-    _partly("reshape(arg, new_shape)", f"{_RUN_TIME}; element counts have to be equal before the call"),
-    _partly(
+    *_yes(
+        "max(arg, dims=None, keepdim=False, dtype=None)",
+        "min(arg, dims=None, keepdim=False, dtype=None)",
+        "broadcast_in_dim(arg, shape, broadcast_dims)",
+        "expand(arg, shape)",
+        "reshape(arg, new_shape)",
         "slice(arg, start_indices, end_indices, strides=None, manual_normalization=False)",
-        _RUN_TIME,
-    ),
-    _partly("full(shape, fill_value, dtype)", _RUN_TIME),
-    _partly("iota(length, start=None, step=None, dtype=None)", _RUN_TIME),
-    _partly("pad(arg, pad_widths, value=None)", f"{_RUN_TIME}; negative widths are refused: slice takes elements away"),
-    _partly(
+        "full(shape, fill_value, dtype)",
+        "iota(length, start=None, step=None, dtype=None)",
+        "pad(arg, pad_widths, value=None)",
         "cat(tensors, dim=0, manual_padding=False)",
-        "`manual_padding=True` is refused: give cat the tensors before they are padded",
+        "stride_order(arg, stride_order)",
     ),
     _partly(
         "embedding_fwd(input, weight, padding_idx=None, max_norm=None, norm_type=None, scale_grad_by_freq=None, "
         "sparse=None)",
-        "`max_norm` is refused, since it writes to `weight`: scale the rows of `weight` before",
+        "`max_norm` scales what is read, as torch does, and leaves `weight` as it is, which torch overwrites",
     ),
     *_yes(
         "index_select(arg, index, dim)",
@@ -161,11 +161,10 @@ OP_CALLS = (
         "size(arg, dim)",
         "shape(arg)",
     ),
-    _partly("uniform(minval, maxval, shape, *, rng_seed=None, rng_offset=None, dtype=None)", _RUN_TIME),
+    *_yes("uniform(minval, maxval, shape, *, rng_seed=None, rng_offset=None, dtype=None)"),
     _no("normal(mean, std, shape, *, rng_seed=None, rng_offset=None, dtype=None)", "there are no normal numbers yet"),
     _no("cummin(arg, dim)", "definitions scan by sums and products: a recipe's `scan` takes a lambda"),
     _no("cummax(arg, dim)", "definitions scan by sums and products: a recipe's `scan` takes a lambda"),
-    _no("stride_order(arg, stride_order)", "results are row-major: permute the tensor instead"),
     _partly(
         "scatter(arg, index, src, dim)",
         "along other dims than `dim`, `index` and `src` have the sizes of `arg`; of several updates for one place the "

@@ -52,7 +52,7 @@ class Ops:
         return partial(self._call, OPS[spelling.op or name], spelling)
 
     def __dir__(self) -> list[str]:
-        return sorted({*self._names(), "select", "shape"})
+        return sorted({*self._names(), "select", "shape", "stride_order"})
 
     @staticmethod
     def _names() -> set[str]:
@@ -75,18 +75,23 @@ class Ops:
             result: Tensor = self.squeeze(self.index_select(arg, place, dim), [dim])
             return result
 
+    def stride_order(self, arg: Tensor, stride_order: Sequence[int]) -> Tensor:
+        """``arg``, which lies in memory as ``stride_order`` says where it is an output: the place of each dim, 0 the
+        innermost. Recorded as ``set``."""
+        with self._recorder.recording():
+            result: Tensor = self.set(arg)
+            self._recorder.note_order(result, stride_order)
+            return result
+
     def _call(self, op: OpDef, spelling: Spelling, *args: object, **keywords: object) -> Any:
         """Record ``op``; a tuple of handles when it has several results. Raises :class:`RecipeError`."""
         with self._recorder.recording():
             bound = _bind(op, spelling, args, keywords)
+            said = dict(bound)
+            spelling.prepare(self, bound)
             for name, meaning in spelling.more.items():
                 if not is_absent(given := bound.pop(name, None)):
                     meaning(self, bound, given)
-            named = {
-                parameter.name: self._attribute(op, parameter, bound[parameter.name])
-                for parameter in op.parameters
-                if parameter.kind not in OPERANDS and not is_absent(bound.get(parameter.name))
-            }
             is_drawn = op.is_random and is_absent(bound.get("rng_seed"))
             if is_drawn and not is_absent(bound.get("rng_offset")):
                 raise TypeRuleError(f"{op.name}: rng_offset is given without rng_seed", "give both or neither")
@@ -97,12 +102,17 @@ class Ops:
                 for each in _operands(op, parameter, bound.get(parameter.name, parameter.default))
             ]
             operands += self._recorder.drawn_seed() if is_drawn else []
+            named = {
+                parameter.name: self._attribute(op, parameter, bound[parameter.name])
+                for parameter in op.parameters
+                if parameter.kind not in OPERANDS and not is_absent(bound.get(parameter.name))
+            }
             values = self._recorder.call(op.name, operands, named)
-            shapes = [parameter.name for parameter in op.parameters if parameter.kind in ("shape", "extent")]
-            if len(shapes) == 1:
-                self._recorder.note_written(values[0], bound[shapes[0]])
+            for parameter in op.parameters:
+                if parameter.kind in ("shape", "extent") and not is_absent(given := bound.get(parameter.name)):
+                    self._recorder.note_written(values[0], parameter.name, given)
             results = [self._recorder.handle(value) for value in values]
-            return results[0] if len(results) == 1 else tuple(results)
+            return spelling.finish(self, said, results[0] if len(results) == 1 else tuple(results))
 
     def _compose(self, known: LibraryComposite, *args: object, **keywords: object) -> Any:
         """Record a composite of the library, as :meth:`_call` records an op."""

@@ -2,8 +2,9 @@
 
 A dim given as -1 gets a symbol of its own. nvFuser takes it that operands of one op fit each other, and so does this:
 where two sizes meet in an op (or in an output and the input that it overwrites), a symbol that meets another becomes
-the earlier one, and a symbol that meets a number other than 1 becomes that number, everywhere. A symbol never becomes
-1: a dim that may be broadcast is declared as 1. What does not hold for the arguments of a call is found when it runs.
+the earlier one, and a symbol that meets a number other than 1, or a size computed from others, becomes that,
+everywhere. A symbol never becomes 1: a dim that may be broadcast is declared as 1. What does not hold for the arguments
+of a call is found when it runs.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any
 
+from fusebuild.definition.reshaping import reshaping, told_by_rest
+from fusebuild.definition.sizes import size_of
+from fusebuild.definition.text import RULER, Written
 from fusebuild.definition.values import DataType, Operand, Scalar, Tensor, Vector
-from fusebuild.errors import RecipeError, SourceLocation
+from fusebuild.errors import RecipeError, SourceLocation, counted
 from fusebuild.ir.dtype import SCALAR_DTYPES, DType
-from fusebuild.ir.formula import Formula, substitute
+from fusebuild.ir.formula import Formula, substitute, symbols
 from fusebuild.ir.fusion import Fusion
-from fusebuild.ir.types import Literal, TensorType, VectorType, tensor_type
+from fusebuild.ir.types import Literal, ScalarType, TensorType, ValueType, VectorType, tensor_type
 from fusebuild.ir.values import Attribute, Value, in_sizes
-from fusebuild.ops.builder import FusionBuilder
+from fusebuild.ops.builder import FusionBuilder, in_normal_form, literal_dtype
 from fusebuild.ops.table import OPS, Kind
 from fusebuild.ops.type_rules import TypeRuleError
 
@@ -68,20 +72,29 @@ def _shown(path: str) -> str:
 
 def shape_problem(op: str, extent: int) -> str:
     """Why ``extent`` can be no size in a shape of ``op``, or an empty string."""
-    return f"{op}: the extent is {extent}, less than 0" if extent < 0 and (op, extent) != ("expand", -1) else ""
+    is_left_out = extent == -1 and op in ("expand", "reshape")
+    return f"{op}: the extent is {extent}, less than 0" if extent < 0 and not is_left_out else ""
 
 
 class DefinitionRecorder:
     """Records into a :class:`FusionBuilder`; a :class:`TypeRuleError` becomes a :class:`RecipeError` at the call.
 
-    ``written`` has, by result, what the author wrote where a Fusion keeps only extents (see ``PythonText``). ``drawn``
-    has the fids of the seeds and offsets that no author gave: callers do not pass these seeds, each call draws them.
+    ``written`` has, by result and parameter, what the author wrote where a Fusion keeps only extents (see
+    ``PythonText``), and ``unfinished`` by the result of an op what it was before it was given the author's dtype.
+    ``drawn`` has the fids of the seeds and offsets that no author gave, and ``rulers`` the tensors
+    that are as long as numbers of the call (:mod:`fusebuild.definition.sizes`), by fid, with the fid of the number:
+    callers pass neither, each call makes them. ``laid_out`` has the outputs that are recorded with the outermost dim in
+    memory first, by fid, with the permutation that gives them the author's dims.
     """
 
     def __init__(self, name: str) -> None:
         self.builder = FusionBuilder(name)
-        self.written: dict[int, str] = {}
+        self.written: dict[tuple[int, str], str] = {}
+        self.unfinished: dict[int, int] = {}
         self.drawn: set[int] = set()
+        self.rulers: dict[int, int] = {}
+        self.laid_out: dict[int, tuple[int, ...]] = {}
+        self._orders: dict[int, tuple[int, ...]] = {}
         self.is_open = True
         self._extents: dict[int, tuple[Formula, ...]] = {}
         self._became: dict[str, Formula] = {}  # what each symbol that is no more has become
@@ -99,12 +112,33 @@ class DefinitionRecorder:
         except TypeRuleError as error:
             raise RecipeError.at(place, error.message, error.hint) from None
 
+    @property
+    def unwritten(self) -> set[int]:
+        """The fids of what no author wrote."""
+        return {*self.drawn, *self.rulers, *self.laid_out, *self.unfinished.values()}
+
+    @property
+    def as_written(self) -> Written:
+        """What the author wrote."""
+        return Written(arguments=self.written, hidden=self.unwritten, unfinished=self.unfinished)
+
     def value(self, fid: int) -> Value:
         return self.builder.values[fid]
 
     def handle(self, value: Value) -> Any:
         """A handle for ``value``: a :class:`Tensor` or a :class:`Scalar`."""
         return Tensor(self, value.fid) if value.is_tensor else Scalar(self, value.fid)
+
+    def finished(self, before: Operand, result: Operand) -> Operand:
+        """``result``, which is what an op that gave ``before`` gives its author."""
+        self.unfinished[result.index] = before.index
+        return result
+
+    def type_of(self, argument: object) -> ValueType:
+        """The type of ``argument`` as a value."""
+        if isinstance(argument, bool | int | float):
+            return ScalarType(dtype=literal_dtype(argument))
+        return self.operand("", argument).type
 
     def fresh_symbol(self) -> str:
         self._symbols += 1
@@ -155,6 +189,8 @@ class DefinitionRecorder:
 
     def call(self, op: str, operands: Sequence[Value], named: Mapping[str, Attribute]) -> tuple[Value, ...]:
         """Record ``op`` after making the sizes that meet in it equal."""
+        if op == "reshape" and operands[0].is_tensor:
+            named = {"shape": self._reshaped(operands[0].tensor.shape, named["shape"])}
         for a, b in self._meetings(op, [operand.type for operand in operands], named):
             self.unify(a, b)
         current = [self.value(operand.fid) for operand in operands]
@@ -167,7 +203,7 @@ class DefinitionRecorder:
             if isinstance(dim, bool) or not isinstance(dim, int) or not -type_.rank <= dim < type_.rank:
                 raise TypeRuleError(f"size: dim {dim!r} is out of range for a tensor of rank {type_.rank}")
             result = self.call("size", [], {"extent": type_.shape[dim]})[0]
-            self.written[result.fid] = f"T{tensor.index}, dim={dim % type_.rank}"
+            self.written[result.fid, ""] = f"T{tensor.index}, dim={dim % type_.rank}"
             return Scalar(self, result.fid)
 
     def shape(self, tensor: Tensor) -> Vector:
@@ -176,7 +212,7 @@ class DefinitionRecorder:
             extents = self.own(tensor).tensor.shape
             value = self.builder.add_value(VectorType(dtype=DType.INT64, length=len(extents)), location=place)
             self._extents[value.fid] = extents
-            self.written[value.fid] = f"T{tensor.index}"
+            self.written[value.fid, ""] = f"T{tensor.index}"
             return Vector(self, value.fid, len(extents))
 
     def vector(self, items: Sequence[object], dtype: DType) -> Vector:
@@ -191,9 +227,28 @@ class DefinitionRecorder:
         )
         return Vector(self, value.fid, len(scalars))
 
-    def note_written(self, result: Value, argument: object) -> None:
-        """Remember the shape or length that ``result`` was recorded with."""
-        self.written[result.fid] = _by_fid(argument)
+    def note_written(self, result: Value, parameter: str, argument: object) -> None:
+        """Remember the shape or size that ``result`` was recorded with."""
+        self.written[result.fid, parameter] = _by_fid(argument)
+
+    def note_order(self, result: Tensor, stride_order: object) -> None:
+        """Remember how ``result`` lies in memory where it is an output."""
+        self._orders[result.index] = _order_of(stride_order, self.own(result).tensor.rank)
+
+    def order_of(self, value: Value, stride_order: object) -> tuple[int, ...] | None:
+        """How the output ``value`` lies in memory, by the author's ``stride_order`` where there is one; None for
+        row-major."""
+        rank = value.tensor.rank
+        order = _order_of(stride_order, rank) if stride_order else self._orders.get(value.fid)
+        return None if order == tuple(reversed(range(rank))) else order
+
+    def lay_out(self, value: Value, order: Sequence[int]) -> None:
+        """Make ``value`` an output whose dims lie in memory as ``order`` says."""
+        outermost_first = tuple(sorted(range(len(order)), key=lambda dim: -order[dim]))
+        (laid,) = self.call("permute", [value], {"permutation": outermost_first})
+        self.laid_out[laid.fid] = tuple(outermost_first.index(dim) for dim in range(len(order)))
+        self.written[laid.fid, "stride_order"] = f"T{value.fid}, stride_order={list(order)}"
+        self.builder.output(laid, location=caller())
 
     def extents_of(self, op: str, shape: object) -> tuple[Formula, ...]:
         """A vector, or a list of integers and scalars, as the extents of a shape."""
@@ -217,16 +272,50 @@ class DefinitionRecorder:
         return number
 
     def _extent(self, op: str, scalar: Value) -> Formula:
-        if isinstance(scalar.literal, int) and not isinstance(scalar.literal, bool):
-            return self.extent_of(op, scalar.literal)
-        source = next((expr for expr in self.builder.exprs if scalar.fid in expr.outputs), None)
-        if source is not None and source.op == "size":
-            extent: Formula = source.attribute("extent")
-            return extent
-        raise TypeRuleError(
-            f"{op}: {scalar.name} is no size that is known before the call",
-            hint="a shape is made of integers, constant integer scalars and sizes of tensors: t.size(0)",
-        )
+        extent = self.now(self.builder.algebra.canonical(size_of(self, op, scalar)))
+        if isinstance(extent, int) and (problem := shape_problem(op, extent)):
+            raise TypeRuleError(problem)
+        return extent
+
+    def is_size(self, scalar: Value) -> bool:
+        """Whether ``scalar`` is surely 0 or more, whatever numbers a call gives: the greater of 0 and another, or made
+        of sizes of tensors alone."""
+        above = {scalar.fid}
+        for expr in reversed(self.builder.exprs):
+            if expr.op == "maximum" and scalar.fid in expr.outputs:
+                return any(literal == 0 for literal in (self.value(fid).literal for fid in expr.inputs))
+            above |= {*expr.inputs} if above & {*expr.outputs} else set()
+        return not above & {*self.builder.inputs} and self.builder.algebra.is_nonnegative(self._extent("size", scalar))
+
+    def ruler(self, scalar: Value) -> Formula:
+        """The size that ``scalar`` is: the only dim of a tensor that each call makes."""
+        own = [fid for fid, number in self.rulers.items() if number == scalar.fid]
+        if own:
+            return self.value(own[0]).tensor.shape[0]
+        made = self._new_ruler()
+        self.rulers[made.fid] = scalar.fid
+        return self.builder.name_value(made, f"{RULER}{scalar.name}").tensor.shape[0]
+
+    def _new_ruler(self) -> Value:
+        return self.builder.tensor(DType.BOOL, [self.fresh_symbol()], contiguity=[None], location=caller())
+
+    def _reshaped(self, old: Sequence[Formula], new: Sequence[Formula]) -> tuple[Formula, ...]:
+        """The sizes of a reshape from ``old`` to ``new``, -1 among them told from the others, after making the numbers
+        of elements equal."""
+        sized = [self.now(extent) for extent in new]
+        if told_by_rest(self.builder.algebra, old, sized):
+            ruler = self._new_ruler()
+            self.rulers[ruler.fid] = result = ruler.fid + 1  # it is recorded next
+            self.builder.name_value(ruler, f"{RULER}t{result}")
+            sized[sized.index(-1)] = ruler.tensor.shape[0]
+        told = reshaping(self.builder.algebra, old, sized, self.fresh_symbol)
+        self.builder.know_symbols(symbol for extent in told.known.values() for symbol in symbols(extent))
+        known = told.known or (self._told_by(*told.equal) if told.equal else None)
+        if known:
+            self._substitute(known)
+        elif told.equal:
+            self.builder.relate(("eq", *told.equal))
+        return tuple(map(self.now, told.shape))
 
     def _meetings(
         self, op: str, types: Sequence[object], named: Mapping[str, Attribute]
@@ -254,20 +343,31 @@ class DefinitionRecorder:
         return [(a, b) for a, b in zip(source, targets, strict=True) if a != 1 and b not in (-1, 1)]
 
     def unify(self, a: Formula, b: Formula) -> None:
-        """Make ``a`` and ``b`` equal where one is a symbol and neither is 1; two numbers are left to the type rules,
-        and so are formulas, since no input has a computed dim."""
-        a, b = self._now(a), self._now(b)
-        if a == b or 1 in (a, b):
+        """Make ``a`` and ``b`` equal where a symbol can be told from the two, and neither is 1; what else differs is
+        left to the type rules. Each symbol that is left is still the whole of a dim, or of one that is a multiple of
+        it, and so is known at each call."""
+        a, b = self.now(a), self.now(b)
+        if self.builder.algebra.equal(a, b) or 1 in (a, b):
             return
         if isinstance(a, str) and isinstance(b, str):
             kept, dropped = sorted((a, b), key=_symbol_number)
             self._substitute({dropped: kept})
             return
-        symbol, other = (a, b) if isinstance(a, str) else (b, a)
-        if isinstance(symbol, str) and isinstance(other, int):
-            self._substitute({symbol: other})
+        if (told := self._told_by(a, b)) is not None:
+            self._substitute(told)
 
-    def _now(self, extent: Formula) -> Formula:
+    def _told_by(self, a: Formula, b: Formula) -> dict[str, Formula] | None:
+        """What the last symbol of which ``a == b`` tells it is; None where it tells none, or one less than 0."""
+        algebra = self.builder.algebra
+        for symbol in sorted({*symbols(a), *symbols(b)}, key=_symbol_number, reverse=True):
+            line = algebra.line(("sub", a, b), symbol)
+            if line is None or line[0] not in (1, -1) or line[2] != 1:
+                continue
+            told = algebra.product([-1 if line[0] == 1 else 1, line[1]])
+            return None if isinstance(told, int) and told < 0 else {symbol: told}
+        return None
+
+    def now(self, extent: Formula) -> Formula:
         """``extent`` with what its symbol has become since it was read."""
         return substitute(extent, self._became)
 
@@ -276,23 +376,23 @@ class DefinitionRecorder:
 
     def _substitute(self, known: Mapping[str, Formula]) -> None:
         for symbol, extent in self._became.items():
-            self._became[symbol] = known.get(extent, extent) if isinstance(extent, str) else extent
+            self._became[symbol] = substitute(extent, known)
         self._became.update(known)
-        builder = self.builder
-        builder.values = {fid: value.substituted(known) for fid, value in builder.values.items()}
-        builder.exprs = [expr.substituted(known) for expr in builder.exprs]
+        self.builder.substitute(known)
         self._extents = {fid: in_sizes(extents, known) for fid, extents in self._extents.items()}
 
     def snapshot(self) -> Fusion:
         """The Fusion recorded so far, its symbols numbered in order of the inputs' dims."""
         fusion = self.builder.finish()
-        symbols = dict.fromkeys(binding.extent for binding in fusion.extents if isinstance(binding.extent, str))
-        renamed: dict[str, Formula] = {symbol: f"i{number}" for number, symbol in enumerate(symbols)}
-        return replace(
+        renamed: dict[str, Formula] = {symbol: f"i{number}" for number, symbol in enumerate(fusion.symbols)}
+        named = replace(
             fusion,
             values={fid: value.substituted(renamed) for fid, value in fusion.values.items()},
             exprs=tuple(expr.substituted(renamed) for expr in fusion.exprs),
+            relations=tuple(substitute(relation, renamed) for relation in fusion.relations),
         )
+        values, exprs = in_normal_form(named.values, named.exprs, named.algebra)
+        return replace(named, values=values, exprs=tuple(exprs))
 
 
 def _by_fid(argument: object) -> str:
@@ -300,6 +400,14 @@ def _by_fid(argument: object) -> str:
     if isinstance(argument, Vector | Scalar):
         return f"{'V' if isinstance(argument, Vector) else 'S'}{argument.index}"
     return f"[{', '.join(map(_by_fid, argument))}]" if isinstance(argument, Iterable) else str(argument)
+
+
+def _order_of(stride_order: object, rank: int) -> tuple[int, ...]:
+    """``stride_order`` as the place of each dim, 0 the innermost. Raises :class:`TypeRuleError`."""
+    order = tuple(stride_order) if isinstance(stride_order, Sequence) else ()
+    if sorted(map(str, order)) != sorted(map(str, range(rank))):
+        raise TypeRuleError(f"stride_order {stride_order!r} is no order of {counted(rank, 'dim')}")
+    return order
 
 
 def _require_scalar_dtype(dtype: DType | None) -> None:

@@ -23,6 +23,7 @@ from fusebuild.definition.canonical import canonical
 from fusebuild.definition.fusion_definition import FusionDefinition, described, dtype_of_torch
 from fusebuild.definition.recorder import caller
 from fusebuild.definition.script import ImportedDefinition, ScriptReport
+from fusebuild.definition.sizes import with_rulers
 from fusebuild.definition.stand_ins import ANYTHING, TensorStandIn, install_torch
 from fusebuild.definition.text import RecipeText
 from fusebuild.definition.values import DataType, Tensor
@@ -59,13 +60,25 @@ class RecordedDefinition(FusionDefinition):
         """End the recording, and take the sizes of ``inputs`` as a case. Gives results without elements."""
         fusion = self.fusion
         RecordedDefinition.was_executed = True
-        tensors = [given for given, fid in zip(inputs, fusion.inputs, strict=False) if fusion.value(fid).is_tensor]
-        if self.case is None and all(isinstance(given, TensorStandIn) for given in tensors):
-            try:
-                self.case = bind_extents(fusion, inputs)
-            except UsageError as error:
-                raise RecipeError.at(caller(), f"execute: {error}") from None
+        if self.case is None:
+            self.case = self._sizes_of(inputs)
         return [ANYTHING for output in fusion.outputs if output.alias is None]
+
+    def _sizes_of(self, inputs: Sequence[Any]) -> dict[str, int] | None:
+        """The size of each symbol in a call with ``inputs``; None where the script would have
+        computed what they are."""
+        fusion, given = self.fusion, dict(zip(self.inputs(), inputs, strict=False))
+        if any(fusion.value(fid).is_tensor and not isinstance(each, TensorStandIn) for fid, each in given.items()):
+            return None
+        try:
+            given = with_rulers(fusion, self._recorder.rulers, given, None)
+        except (TypeError, ValueError):
+            return None  # a number that is not computed here
+        completed: list[Any] = [given.get(fid) for fid in fusion.inputs if fid in given or fid in self._recorder.drawn]
+        try:
+            return bind_extents(fusion, completed)
+        except UsageError as error:
+            raise RecipeError.at(caller(), f"execute: {error}") from None
 
 
 def _provide_modules() -> None:

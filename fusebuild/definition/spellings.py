@@ -6,13 +6,15 @@ nothing here, or that say what two ops say: those are recorded one after the oth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fusebuild.definition.padding import cropped, unpadded
 from fusebuild.definition.values import DataType, Tensor
 from fusebuild.ir.formula import show
-from fusebuild.ops.type_rules import TypeRuleError, normalize_dims
+from fusebuild.ops.type_rules import TypeRuleError, common_dtype, normalize_dims
 
 if TYPE_CHECKING:
     from fusebuild.definition.ops import Ops
@@ -23,13 +25,23 @@ Meaning = Callable[["Ops", Bound, Any], None]
 """What an argument that only nvFuser has does to the others; given the argument."""
 
 
+def _as_given(ops: Ops, bound: Bound) -> None:
+    """The arguments are taken as they are."""
+
+
+def _as_made(ops: Ops, said: Bound, result: Any) -> Any:
+    """The result is what the op gives."""
+    return result
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spelling:
     """How nvFuser calls an op.
 
     ``op`` is its name in ``OPS`` where that is another; ``order`` the positional parameters where they come otherwise;
     ``names`` what other keywords mean; ``defaults`` what parameters are that only nvFuser lets callers leave out;
-    ``more`` the arguments that ``OPS`` has not, after the others in order.
+    ``more`` the arguments that ``OPS`` has not, after the others in order. ``prepare`` changes the arguments before the
+    op is recorded; ``finish`` makes the result of what the op gives, from the arguments as they were said.
     """
 
     op: str = ""
@@ -37,6 +49,8 @@ class Spelling:
     names: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
     more: Mapping[str, Meaning] = field(default_factory=dict)
+    prepare: Callable[[Ops, Bound], None] = _as_given
+    finish: Callable[[Ops, Bound, Any], Any] = _as_made
 
 
 AS_IN_OPS = Spelling()
@@ -56,26 +70,30 @@ def _flag(what: str, given: object) -> bool:
 
 
 def _in_dtype(ops: Ops, bound: Bound, given: Any) -> None:
-    """The operand is cast before it is reduced; extremes of narrow dtypes are computed, and given, in float."""
+    """The operand is cast before it is reduced."""
     if not isinstance(given, DataType):
         raise TypeRuleError(f"the dtype of a reduction must be a DataType, not {given!r}")
-    if given.value.is_reduced_precision:
-        raise TypeRuleError(f"an extreme of {given.name} is computed in Float", "leave dtype out and cast the result")
     if isinstance(bound["x"], Tensor) and bound["x"].dtype is not given:
         bound["x"] = ops.cast(bound["x"], given)
+
+
+def _in_narrow_dtype(ops: Ops, said: Bound, result: Tensor) -> Tensor:
+    """Extremes of narrow dtypes are computed in float, of numbers that the narrow dtype has."""
+    dtype = said.get("dtype")
+    cast: Tensor = result if is_absent(dtype) or result.dtype is dtype else ops.cast(result, dtype)
+    return cast
+
+
+def _chosen(ops: Ops, said: Bound, result: Any) -> Any:
+    """What is chosen among halves, or halves and numbers, is a half: nothing is computed with it."""
+    recorder = result._recorder
+    dtype = DataType(common_dtype([recorder.type_of(said[name]) for name in ("x", "y")]))
+    return result if dtype is result.dtype else recorder.finished(result, ops.cast(result, dtype))
 
 
 def _normalized(ops: Ops, bound: Bound, given: Any) -> None:
     """The bounds of a slice are brought into the tensor whether or not they lie there already."""
     _flag("slice: manual_normalization", given)
-
-
-def _padded(ops: Ops, bound: Bound, given: Any) -> None:
-    if _flag("cat: manual_padding", given):
-        raise TypeRuleError(
-            "cat: manual_padding=True is not supported, since padded tensors do not say what they had before",
-            hint="leave manual_padding out and give cat the tensors before they are padded",
-        )
 
 
 def _narrowed(ops: Ops, bound: Bound, given: Any) -> None:
@@ -98,14 +116,27 @@ def _narrowed(ops: Ops, bound: Bound, given: Any) -> None:
 
 
 def _says_nothing(ops: Ops, bound: Bound, given: Any) -> None:
-    """An argument about gradients, which a forward pass does not compute."""
+    """An argument about gradients, which a forward pass does not compute, or about the result."""
 
 
-def _refuse_max_norm(ops: Ops, bound: Bound, given: Any) -> None:
-    raise TypeRuleError(
-        "embedding_fwd: max_norm is not supported, since it would write to weight",
-        hint="scale the rows of weight before, and leave max_norm out",
-    )
+def _renormed(ops: Ops, said: Bound, rows: Tensor) -> Tensor:
+    """The rows that were read, those with a norm above ``max_norm`` scaled down to it as torch scales them. The table
+    itself stays as it is."""
+    most, power = said.get("max_norm"), said.get("norm_type")
+    if is_absent(most):
+        return rows
+    power = 2.0 if is_absent(power) else power
+    if not isinstance(power, int | float) or not power > 0:
+        raise TypeRuleError(f"embedding_fwd: norm_type must be a number above 0, not {power!r}")
+    size = ops.abs(rows)
+    if power == math.inf:
+        norm = ops.max(size, [-1], True)
+    else:
+        norm = ops.pow(ops.sum(ops.pow(size, float(power)), [-1], True), 1.0 / power)
+    scale = ops.where(ops.gt(norm, most), ops.truediv(most, ops.add(norm, 1e-7)), 1.0)
+    scaled: Tensor = ops.mul(rows, scale)
+    result: Tensor = scaled if scaled.dtype is rows.dtype else ops.cast(scaled, rows.dtype)
+    return result
 
 
 _STATISTICS = Spelling(order=("x", "dims", "correction", "keepdim"))
@@ -113,11 +144,13 @@ _STATISTICS = Spelling(order=("x", "dims", "correction", "keepdim"))
 SPELLINGS: dict[str, Spelling] = {
     "var": _STATISTICS,
     "var_mean": _STATISTICS,
-    "max": Spelling(more={"dtype": _in_dtype}),
-    "min": Spelling(more={"dtype": _in_dtype}),
+    "where": Spelling(finish=_chosen),
+    "max": Spelling(more={"dtype": _in_dtype}, finish=_in_narrow_dtype),
+    "min": Spelling(more={"dtype": _in_dtype}, finish=_in_narrow_dtype),
+    "pad": Spelling(prepare=cropped),
     "squeeze": Spelling(more={"squeeze_expanded": _narrowed}),
     "slice": Spelling(more={"manual_normalization": _normalized}),
-    "cat": Spelling(defaults={"dim": 0}, more={"manual_padding": _padded}),
+    "cat": Spelling(defaults={"dim": 0}, more={"manual_padding": unpadded}),
     "uniform": Spelling(order=("minval", "maxval", "shape", "dtype", "rng_seed", "rng_offset")),
     "index_put_accumulate": Spelling(names={"acc": "x", "value": "src"}),
     "embedding_fwd": Spelling(
@@ -126,11 +159,12 @@ SPELLINGS: dict[str, Spelling] = {
         names={"input": "ids", "weight": "table"},
         more={
             "padding_idx": _says_nothing,
-            "max_norm": _refuse_max_norm,
+            "max_norm": _says_nothing,
             "norm_type": _says_nothing,
             "scale_grad_by_freq": _says_nothing,
             "sparse": _says_nothing,
         },
+        finish=_renormed,
     ),
 }
 """By nvFuser's name."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
@@ -27,16 +28,31 @@ def in_allocation_order(type_: TensorType) -> tuple[bool | None, ...]:
     return tuple(type_.contiguity[dim] for dim in outermost_first)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What the author of a definition wrote.
+
+    ``arguments`` has, by result and parameter, the argument where a Fusion keeps only extents: ``V5`` for the shape of
+    an expand, and for no parameter ``T0, dim=1`` for a size, ``T0`` for a vector made by ``shape``. Without it extents
+    are named. ``hidden`` has what no author wrote (seeds, offsets, tensors that are as long as numbers of the call,
+    outputs in their order in memory), and ``unfinished`` by result what an op gave before it got the dtype that
+    nvFuser's op gives: the cast is not written.
+    """
+
+    arguments: Mapping[tuple[int, str], str] = field(default_factory=dict)
+    hidden: Collection[int] = ()
+    unfinished: Mapping[int, int] = field(default_factory=dict)
+
+
 class PythonText:
     """``fusion`` as a Python function.
 
-    ``written`` has, by result, the argument that an author wrote where a Fusion keeps only extents: ``V5`` for the
-    shape of an expand, ``T0, dim=1`` for a size, ``T0`` for a vector made by ``shape``. Without it extents are named.
-    ``drawn`` has the seeds and offsets that no author wrote, which are not written here either.
+    ``written`` says what an author wrote where a Fusion keeps something else.
     """
 
-    def __init__(self, fusion: Fusion, written: Mapping[int, str], drawn: Collection[int] = ()) -> None:
-        self._fusion, self._written, self._drawn = fusion, written, drawn
+    def __init__(self, fusion: Fusion, written: Written) -> None:
+        self._fusion, self._written, self._hidden = fusion, written.arguments, written.hidden
+        self._unfinished = written.unfinished
 
     def __str__(self) -> str:
         lines = [f"def {self._fusion.name}(fd : FusionDefinition) -> None :"]
@@ -63,17 +79,19 @@ class PythonText:
     def _definitions(self) -> Iterator[str]:
         for fid, value in sorted(self._fusion.values.items()):
             expr = self._fusion.expr_of(fid)
-            if fid in self._drawn:
+            if fid in self._hidden:
                 continue
             if fid in self._fusion.inputs or value.is_constant or isinstance(value.type, VectorType):
                 yield f"{self._name(fid)} = {self._leaf(value)}"
             elif expr is not None and expr.outputs[0] == fid:
-                yield f"{', '.join(map(self._name, expr.outputs))} = {self._call(expr)}"
+                author = self._fusion.expr_of(self._unfinished.get(fid, fid)) or expr
+                yield f"{', '.join(map(self._name, expr.outputs))} = {self._call(author)}"
 
     def _outputs(self) -> Iterator[str]:
         for output in self._fusion.outputs:
             alias = "" if output.alias is None else f", alias_input={self._name(output.alias)}"
-            yield f"fd.add_output({self._name(output.fid)}{alias})"
+            said = self._written.get((output.fid, "stride_order"), self._name(output.fid))
+            yield f"fd.add_output({said}{alias})"
 
     def _name(self, fid: int) -> str:
         type_ = self._fusion.value(fid).type
@@ -89,8 +107,8 @@ class PythonText:
                 f"fd.define_tensor(shape={shape}, contiguity={list(in_allocation_order(type_))}, {dtype}, "
                 f"is_cpu={type_.cpu}, stride_order={list(type_.stride_order)})"
             )
-        if value.fid in self._written:
-            return f"fd.ops.shape({self._written[value.fid]})"
+        if (value.fid, "") in self._written:
+            return f"fd.ops.shape({self._written[value.fid, '']})"
         if isinstance(value.literal, tuple):
             return f"fd.define_vector([{', '.join(map(self._name, value.literal))}], {dtype})"
         return f"fd.define_scalar({_python_literal(value.literal)}, {dtype})"
@@ -101,12 +119,12 @@ class PythonText:
         return f"fd.ops.{expr.op}({_arguments(expr, self._operand, partial(self._attribute, expr))})"
 
     def _operand(self, fid: int) -> str:
-        return "" if fid in self._drawn else self._name(fid)
+        return "" if fid in self._hidden else self._name(fid)
 
     def _sized(self, expr: Expr) -> str:
         """The tensor and dim of a size: as written, or a tensor above ``expr`` and the dim that has its extent."""
-        if expr.outputs[0] in self._written:
-            return self._written[expr.outputs[0]]
+        if (expr.outputs[0], "") in self._written:
+            return self._written[expr.outputs[0], ""]
         extent = expr.attribute("extent")
         for fid, value in self._fusion.values.items():
             if value.is_tensor and fid < expr.outputs[0] and extent in value.tensor.shape:
@@ -116,8 +134,8 @@ class PythonText:
     def _attribute(self, expr: Expr, parameter: Parameter, value: Attribute) -> str:
         if parameter.kind == "dtype":
             return str(DataType(value))
-        if parameter.kind in ("shape", "extent") and expr.outputs[0] in self._written:
-            return self._written[expr.outputs[0]]
+        if (expr.outputs[0], parameter.name) in self._written:
+            return self._written[expr.outputs[0], parameter.name]
         if parameter.kind == "shape" and value is not None:
             return f"[{', '.join(self._extent(extent, expr) for extent in value)}]"
         if parameter.kind == "extent":
@@ -304,8 +322,14 @@ def _case(sizes: Mapping[str, int]) -> str:
     return f"- {{{', '.join(f'{symbol}: {size}' for symbol, size in sizes.items())}}}"
 
 
+RULER = "size_of_"
+"""How the names of tensors begin that are as long as numbers of the call."""
+
+
 def recipe_name(value: Value) -> str:
     """What recipes and messages call ``value``."""
+    if value.name.startswith(RULER):
+        return value.name
     return f"{'t' if value.is_tensor else 's'}{value.fid}"
 
 

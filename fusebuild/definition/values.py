@@ -71,6 +71,10 @@ class Operand:
     def __bool__(self) -> bool:
         raise TypeError("a value has no truth while it is recorded; use fd.ops.where, logical_and or logical_or")
 
+    def is_tensor(self) -> bool:
+        """Whether this has dims, which a scalar has not."""
+        return isinstance(self, Tensor)
+
     __hash__ = object.__hash__
 
     __add__, __radd__ = _binary("add")

@@ -14,19 +14,14 @@ nothing negative is left. What is not found within a few steps counts as unknown
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
-from typing import TypeAlias
 
-from fusebuild.ir.formula import OPERATORS, Formula, constants, evaluate, symbols
+from fusebuild.ir.equalities import Monomial, Polynomial, Rule, rewritten, rules, without
+from fusebuild.ir.formula import OPERATORS, Formula, constants, evaluate, has_extremes, symbols
 from fusebuild.ir.values import ExtentFact
-
-Monomial: TypeAlias = "tuple[Formula, ...]"
-"""A product of atoms, in order, each as often as it is a factor; the empty one is 1."""
-Polynomial: TypeAlias = "Mapping[Monomial, int]"
-"""The coefficient of each monomial; none is 0."""
 
 MAX_TERMS = 256
 """The most terms that a product is multiplied out to; one with more is an atom."""
@@ -58,10 +53,14 @@ class Algebra:
     )
 
     _margins_known: list[Polynomial] = field(init=False, repr=False, compare=False, default_factory=list)
+    _rules: tuple[Rule, ...] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_known", {fact.symbol: fact for fact in self.facts})
         object.__setattr__(self, "_ranks", {symbol: rank for rank, symbol in enumerate(self.order)})
+        if any(isinstance(relation, tuple) and relation[0] == "eq" for relation in self.relations):
+            plain = algebra_of(self.order, self.facts)
+            object.__setattr__(self, "_rules", rules(self.relations, plain._polynomial, self._rank))
 
     def canonical(self, formula: Formula) -> Formula:
         """The one formula that all formulas equal to ``formula`` have, as far as the normal form tells."""
@@ -110,7 +109,7 @@ class Algebra:
         slope: dict[Monomial, int] = {}
         rest: dict[Monomial, int] = {}
         for monomial, count in self._polynomial(formula).items():
-            others = _without(monomial, own)
+            others = without(monomial, own)
             into, left = (rest, monomial) if others is None else (slope, others)
             if any(symbol in symbols(atom) for atom in left):
                 return None
@@ -196,6 +195,11 @@ class Algebra:
         return found
 
     def _product(self, a: Polynomial, b: Polynomial) -> Polynomial:
+        product = self._multiplied_out(a, b)
+        return rewritten(product, self._rules, self._multiplied_out) if self._rules else product
+
+    def _multiplied_out(self, a: Polynomial, b: Polynomial) -> Polynomial:
+        """``a`` times ``b``, whatever the relations say of products."""
         found: dict[Monomial, int] = {}
         for left, left_count in a.items():
             for right, right_count in b.items():
@@ -370,10 +374,12 @@ class Algebra:
 
     def _promised(self) -> tuple[Polynomial, ...]:
         """What the relations say is 0 or more. Their own sizes are written as they are without relations: else a proof
-        would have to write a relation that it needs first."""
+        would have to write a relation that it needs first. Those of a least or a greatest, whose order is proved while
+        it is written, are left out for that reason."""
         if self.relations and not self._margins_known:
             plain = algebra_of(self.order, self.facts)
-            self._margins_known.extend(margin for relation in self.relations for margin in plain._margins(relation))
+            plainly = (relation for relation in self.relations if not has_extremes(relation))
+            self._margins_known.extend(margin for relation in plainly for margin in plain._margins(relation))
         return tuple(self._margins_known)
 
     def _bounds(self, atom: Formula) -> Iterator[Polynomial]:
@@ -437,7 +443,7 @@ class _Proof:
         having = {monomial: count for monomial, count in polynomial.items() if atom in monomial}
         others = {monomial: count for monomial, count in polynomial.items() if atom not in monomial}
         for operand in map(self._algebra._polynomial, operands):
-            terms = ({_without(monomial, (atom,)) or _ONE: count} for monomial, count in having.items())
+            terms = ({without(monomial, (atom,)) or _ONE: count} for monomial, count in having.items())
             yield _sum(others, *(self._algebra._product(term, operand) for term in terms))
 
     def _is_nonnegative(self, monomial: Monomial) -> bool:
@@ -448,7 +454,7 @@ class _Proof:
         count = polynomial[monomial]
         for fact in self._known(polynomial):
             for part, own in fact.items():
-                others = _without(monomial, part)
+                others = without(monomial, part)
                 if others is None or own * count <= 0 or not self._is_nonnegative(others):
                     continue
                 common = math.gcd(own, count)
@@ -563,16 +569,6 @@ def _tightened(polynomial: Polynomial) -> Polynomial:
         return polynomial
     lower = {monomial: count // common for monomial, count in polynomial.items()}
     return {monomial: count for monomial, count in lower.items() if count}
-
-
-def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
-    """``monomial`` divided by ``part``; None where that is no monomial."""
-    left = list(monomial)
-    for atom in part:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
 
 
 def _written(count: int, factors: Sequence[Formula]) -> Formula:

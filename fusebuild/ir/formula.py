@@ -201,6 +201,13 @@ def _leaves(formula: Formula) -> Iterator[int | str]:
             yield from _leaves(operand)  # type: ignore[arg-type]
 
 
+def has_extremes(formula: Formula) -> bool:
+    """Whether ``formula`` has a least or a greatest of others in it."""
+    if not isinstance(formula, tuple):
+        return False
+    return formula[0] in ("min", "max") or any(map(has_extremes, formula[1:]))  # type: ignore[arg-type]
+
+
 def depth(formula: Formula) -> int:
     """How many operators deep ``formula`` is; 0 for a number or a symbol."""
     return 1 + max(map(depth, formula[1:])) if isinstance(formula, tuple) else 0  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from fusebuild.errors import NOWHERE, SourceLocation, counted
 from fusebuild.ir.algebra import Algebra, algebra_given, missing_facts
 from fusebuild.ir.composites import with_composites
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import Formula, symbols
+from fusebuild.ir.formula import Formula, show, simplified, substitute, symbols
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import Literal, ScalarType, TensorType, ValueType, tensor_type
 from fusebuild.ir.values import Attribute, Composite, Expr, ExtentFact, Output, Value, attributes
@@ -85,6 +85,25 @@ class FusionBuilder:
         self._symbols.update(dict.fromkeys(symbols))
         if len(self._symbols) > known:
             self._algebra = None
+
+    def relate(self, relation: Formula) -> None:
+        """Let ``relation``, a comparison of sizes, hold in every call: it is checked at each. Raises
+        :class:`TypeRuleError` for one that holds in none."""
+        relation = simplified(relation)
+        if relation == 0 or (isinstance(relation, tuple) and self.algebra.contradicts(relation)):
+            raise TypeRuleError(f"{show(relation)} holds for no sizes that are possible here")
+        if isinstance(relation, tuple) and relation not in self.relations:
+            self.relations = (*self.relations, relation)
+            self._algebra = None
+
+    def substitute(self, sizes: Mapping[str, Formula]) -> None:
+        """Let each symbol of ``sizes`` be what they say, everywhere."""
+        relations, self.relations, self._algebra = self.relations, (), None
+        self.values = {fid: value.substituted(sizes) for fid, value in self.values.items()}
+        self.exprs = [expr.substituted(sizes) for expr in self.exprs]
+        for relation in relations:
+            self.relate(substitute(relation, sizes))
+        self.values, self.exprs = in_normal_form(self.values, self.exprs, self.algebra)
 
     def add_value(
         self,
@@ -278,6 +297,18 @@ class FusionBuilder:
             lambdas=self.lambdas,
         )
         return verify(with_composites(fusion, self.composites))
+
+
+def in_normal_form(
+    values: Mapping[int, Value], exprs: Iterable[Expr], algebra: Algebra
+) -> tuple[dict[int, Value], list[Expr]]:
+    """``values`` and ``exprs`` with every size as ``algebra`` writes it."""
+    sized = {fid: replace(value, type=_canonical_type(value.type, algebra)) for fid, value in values.items()}
+    renewed = [
+        replace(each, attributes=attributes(**canonical_attributes(OPS[each.op], dict(each.attributes), algebra)))
+        for each in exprs
+    ]
+    return sized, renewed
 
 
 def canonical_attributes(op: OpDef, named: Mapping[str, Attribute], algebra: Algebra) -> dict[str, Attribute]:

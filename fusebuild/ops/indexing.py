@@ -191,7 +191,7 @@ def reshape_groups(
 ) -> list[tuple[range, range]] | None:
     """Runs of dims of ``old`` and ``new`` with equal products, the shortest ones, in order; None where there are
     none. Shapes without elements are one run each."""
-    if product(old) == product(new) == 0:
+    if algebra.product(old) == algebra.product(new) == 0:
         return [(range(len(old)), range(len(new)))]
     groups: list[tuple[range, range]] = []
     at_old = at_new = 0

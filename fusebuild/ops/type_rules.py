@@ -38,7 +38,13 @@ def promote_pair(a: DType, b: DType) -> DType:
 
 
 def promote(types: Sequence[ValueType]) -> DType:
-    """The dtype in which operands of ``types`` meet. Reduced floating dtypes are computed in float.
+    """The dtype in which ops on operands of ``types`` compute: reduced floating dtypes in float."""
+    result = common_dtype(types)
+    return DType.FLOAT if result.is_reduced_precision else result
+
+
+def common_dtype(types: Sequence[ValueType]) -> DType:
+    """The dtype in which operands of ``types`` meet.
 
     A scalar of a higher category than every tensor brings the default dtype of that category (float, int64), so that
     ``int32_tensor + 0.5`` is float; among scalars alone nothing is narrowed.
@@ -57,7 +63,7 @@ def promote(types: Sequence[ValueType]) -> DType:
             candidate = DType.FLOAT if candidate.is_floating else DType.INT64
         result = candidate
     assert result is not None, "promotion needs an operand"
-    return DType.FLOAT if result.is_reduced_precision else result
+    return result
 
 
 def broadcast_shapes(types: Sequence[ValueType]) -> tuple[tuple[Formula, ...], frozenset[int]]:

@@ -13,7 +13,7 @@ import pytest
 
 import fusebuild
 from fusebuild.definition import DataType, FusionDefinition, Scalar, Tensor
-from fusebuild.definition.text import PythonText, RecipeText
+from fusebuild.definition.text import PythonText, RecipeText, Written
 from fusebuild.errors import NOWHERE, RecipeError, UsageError
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fusion import Fusion
@@ -381,7 +381,7 @@ def test_the_text_of_every_fusion_there_is_computes_the_same(path: Path) -> None
     names: dict[str, Any] = {"FusionDefinition": FusionDefinition, "DataType": DataType}
     sized = any(not isinstance(extent, int) for expr in fusion.exprs for extent in shape_of(expr))
     if not sized and not fusion.lambdas:
-        exec(str(PythonText(fusion, {})), names)
+        exec(str(PythonText(fusion, Written())), names)
         texts.append(recorded(names[fusion.name]).fusion)
     for again in texts:
         for got, want in zip(evaluate(again, inputs), wanted, strict=True):

@@ -71,6 +71,26 @@ class TestSeed003:
 
 
 class TestWhatIsRecorded:
+    def test_sizes_that_a_call_gives_are_in_its_case(self, tmp_path: Path) -> None:
+        script = """\
+import torch
+from nvfuser import FusionDefinition, DataType
+with FusionDefinition() as fd:
+    x = fd.define_tensor(shape=[-1, -1], contiguity=[True, True], dtype=DataType.Float)
+    n = fd.define_scalar(None, dtype=DataType.Int)
+    y = fd.ops.uniform(0.0, 1.0, fd.ops.reshape(x, [n, -1]).shape())
+    fd.add_output(fd.ops.pad(y, [n, 0]))
+fd.execute([torch.randn(4, 6), SIZE])
+"""
+        (found,) = imported(tmp_path, script.replace("SIZE", "3"))
+        fusion = fusion_of(found)
+        sizes = {fusion.value(each.input).name: fusion.cases[0][str(each.extent)] for each in fusion.extents
+                 if fusion.value(each.input).name.startswith("size_of")}  # fmt: skip
+        assert fusion.cases[0]["i0"] == 4
+        assert (sizes["size_of_s1"], sizes["size_of_t4"]) == (3, 8)
+        (found,) = imported(tmp_path, script.replace("SIZE", "torch.sum(torch.randn(3))"))
+        assert fusion_of(found).cases == ()
+
     def test_subclasses_and_the_sizes_that_they_are_called_with(self) -> None:
         softmax, scaled = import_script(SUBCLASSES)
         assert (softmax.name, scaled.name) == ("SoftmaxRows", "Scaled")  # executed three times, told once

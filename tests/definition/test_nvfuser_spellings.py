@@ -55,6 +55,9 @@ CASES: dict[str, tuple[Record, Callable[[Any], Any]]] = {
         ),
         lambda x: x,
     ),
+    "max in half": (lambda fd, x: fd.ops.max(x, [1], False, DataType.Half), lambda x: x.half().amax(1)),
+    "min in bfloat16": (lambda fd, x: fd.ops.min(x, [0], True, DataType.BFloat16),
+                        lambda x: x.bfloat16().amin(0, keepdim=True)),
     "embedding_fwd": (
         lambda fd, x: fd.ops.embedding_fwd(fd.ops.iota(2, 1), x, None, None, 2.0, False, False),
         lambda x: torch.nn.functional.embedding(torch.tensor([1, 2]), x),
@@ -90,9 +93,9 @@ def test_they_are_printed_as_scripts_and_recipes_that_say_the_same(name: str) ->
 
 
 REFUSED: dict[str, tuple[Record, str]] = {
-    "max_norm": (lambda fd, x: fd.ops.embedding_fwd(fd.ops.iota(2), x, max_norm=1.0),
-                 "embedding_fwd: max_norm is not supported, since it would write to weight"),
-    "manual_padding": (lambda fd, x: fd.ops.cat([x, x], 0, True), "cat: manual_padding=True is not supported"),
+    "norm_type": (lambda fd, x: fd.ops.embedding_fwd(fd.ops.iota(2), x, max_norm=1.0, norm_type=0.0),
+                  "embedding_fwd: norm_type must be a number above 0, not 0.0"),
+    "manual_padding": (lambda fd, x: fd.ops.cat([x, x], 0, 3), "cat: manual_padding must be True or False, not 3"),
     "manual_normalization": (lambda fd, x: fd.ops.slice(x, [0, 0], [1, 1], manual_normalization=2),
                              "slice: manual_normalization must be True or False, not 2"),
     "not expanded": (lambda fd, x: fd.ops.squeeze(x, [1], squeeze_expanded=True),

@@ -375,13 +375,14 @@ def test_sizes_that_become_known_change_formulas_too() -> None:
     ]  # fmt: skip
 
 
-def test_a_computed_size_is_made_equal_to_no_symbol() -> None:
-    def record(fd: FusionDefinition) -> None:
+def test_a_symbol_that_meets_a_computed_size_is_that(compilers: None, empty_store: Path) -> None:
+    with FusionDefinition(name="doubled") as fd:
         x, y = (fd.define_tensor([-1], contiguity=True) for _ in range(2))
         fd.add_output(fd.ops.cat([x, x], 0) + y)
-
-    with pytest.raises(RecipeError, match=r"shapes do not broadcast: dim 0 is 2\*i0 in one operand and i1 in another"):
-        recorded(record)
+    a, b = torch.rand(3), torch.rand(6)
+    assert torch.equal(fd.execute([a, b])[0], torch.cat([a, a]) + b)
+    with pytest.raises(ValueError, match=r"^doubled: argument 1 't1': dim 0 is 2\*i0 = 6, got 5$"):
+        fd.execute([a, torch.rand(5)])
 
 
 def test_definitions_run(compilers: None, empty_store: Path) -> None:
