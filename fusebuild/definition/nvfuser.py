@@ -162,7 +162,7 @@ OP_CALLS = (
         "shape(arg)",
     ),
     _partly("uniform(minval, maxval, shape, *, rng_seed=None, rng_offset=None, dtype=None)", _RUN_TIME),
-    _no("normal(mean, std, shape, *, rng_seed=None, rng_offset=None, dtype=None)", "there are no normal numbers yet"),
+    _partly("normal(mean, std, shape, *, rng_seed=None, rng_offset=None, dtype=None)", _RUN_TIME),
     _no("cummin(arg, dim)", "definitions scan by sums and products: a recipe's `scan` takes a lambda"),
     _no("cummax(arg, dim)", "definitions scan by sums and products: a recipe's `scan` takes a lambda"),
     _no("stride_order(arg, stride_order)", "results are row-major: permute the tensor instead"),

@@ -119,6 +119,7 @@ SPELLINGS: dict[str, Spelling] = {
     "slice": Spelling(more={"manual_normalization": _normalized}),
     "cat": Spelling(defaults={"dim": 0}, more={"manual_padding": _padded}),
     "uniform": Spelling(order=("minval", "maxval", "shape", "dtype", "rng_seed", "rng_offset")),
+    "normal": Spelling(order=("mean", "std", "shape", "dtype", "rng_seed", "rng_offset")),
     "embedding_fwd": Spelling(
         op="embedding",
         order=("ids", "table"),

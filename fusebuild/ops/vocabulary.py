@@ -88,6 +88,8 @@ _SAYINGS = {
     "constant_pad_nd": "pad(x: T[M, N], [1, 1], 0.0)",
     "embedding_fwd": "embedding(table: T[V, N], ids: int64[M])",
     "rand uniform_": "uniform(0.0, 1.0, [M, N], rng_seed=1)",
+    "randn": "normal(0.0, 1.0, [M, N], rng_seed=1)",
+    "normal_like": "randn_like(x: T[M, N], rng_seed=1)",
     "bernoulli": "uniform(0.0, 1.0, [M, N], rng_seed=1) < 0.3",
     "scaled_dot_product_attention sdpa sdpfa_fwd attention":
         "matmul(cast(softmax(matmul(q: T[M, K], k: T[K, N]), dim=1), T), v: T[N, K])",
@@ -105,7 +107,8 @@ _MISSING = {
     "max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool2d interpolate grid_sample pixel_shuffle":
         "there is no pooling; reshape, and then max or mean over the dims of a window that do not overlap",
     "batch_norm": "write var_mean(x, dims=[0], correction=0), and the rest: recipes/batchnorm_train.yaml does",
-    "randn randn_like normal randint randperm multinomial": "random numbers are uniform: uniform, rand_like, dropout",
+    "randint randperm multinomial":
+        "random numbers are uniform or normal: uniform, rand_like, dropout, normal, randn_like",
     "meshgrid cartesian_prod combinations": "broadcasting needs no grid: unsqueeze(x, 1) and y meet in any op",
     "fft ifft rfft stft svd qr eig inverse inv det cholesky solve": "there is no linear algebra but matmul and linear",
     "view_as_complex view_as_real polar complex angle conj": "there are no complex numbers",

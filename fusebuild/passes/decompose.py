@@ -319,6 +319,6 @@ _RULES: dict[str, Callable[[Rewriter, Expr], None]] = {
     "welford": _welford,
     **LAMBDAS,
     **INDEXING,
-    **dict.fromkeys(("uniform", "rand_like", "dropout"), random),
+    **dict.fromkeys(("uniform", "rand_like", "dropout", "normal", "randn_like"), random),
 }
 """How each composite is written in primitives, and the primitives whose forms are more than one."""
