@@ -100,7 +100,6 @@ _MISSING = {
     "scatter scatter_add scatter_reduce index_add index_copy index_put index_reduce masked_scatter bincount histc":
         "no kernel writes to places that a tensor names; index_select, take and gather read from them",
     "dropout1d dropout2d alpha_dropout feature_dropout": "y, mask = dropout(x, p=0.1, rng_seed=1) is the only kind",
-    "cummax cummin logcumsumexp": "write a lambda, and scan(x, init, combine, dim) with it",
     "sort argsort topk kthvalue median mode quantile unique": "nothing sorts; max, min, argmax and argmin pick one",
     "nonzero masked_select argwhere": "sizes of results depend on sizes alone; where(mask, x, 0.0) keeps them",
     "conv1d conv2d conv3d conv_transpose2d unfold fold": "nothing convolves; matmul and linear are the only products",

@@ -231,7 +231,7 @@ class TestOps:
         check_accepted("prod", [(BF16, ("M", "N"))], dims=(1,), dtype=F64)
 
     def test_positions_and_scans(self) -> None:
-        for op in ("argmax", "argmin", "cumsum", "cumprod"):
+        for op in ("argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"):
             for dtype in (F32, BF16, I32, BOOL):
                 check_accepted(op, [(dtype, ("M", "N"))], dim=1)
 
