@@ -179,6 +179,12 @@ def _dropout(writer: Writer, expr: Expr, values: Values) -> Argument:
     return made[0], made[1]
 
 
+def _topk(writer: Writer, expr: Expr, values: Values) -> Argument:
+    found = torch.topk(writer.whole(expr.inputs[0]), expr.attribute("k"), dim=expr.attribute("dim"),
+                       largest=expr.attribute("largest"))  # fmt: skip
+    return found[0], found[1]
+
+
 def _by_index(writer: Writer, expr: Expr, values: Values) -> Argument:
     raise NoReferenceError.at(expr.location, f"torch cannot be asked for the random numbers of {expr.op}")
 
@@ -225,6 +231,7 @@ SPELLED: dict[str, Callable[[Writer, Expr, Values], Argument]] = {
     "uniform": _uniform,
     "normal": _normal,
     "dropout": _dropout,
+    "topk": _topk,
     "philox_uniform": _by_index,
     "philox_normal": _by_index,
 }

@@ -125,6 +125,8 @@ OP_CALLS = (
         "welford(arg, dims)",
         "cumsum(arg, dim)",
         "cumprod(arg, dim)",
+        "topk(arg, k, dim=-1, largest=True, sorted=False)",
+        "argsort(arg, dim, descending=False, stable=False)",
         "cummin(arg, dim)",
         "cummax(arg, dim)",
         "triu(arg, diagonal=0)",
@@ -167,8 +169,6 @@ OP_CALLS = (
     _partly("normal(mean, std, shape, *, rng_seed=None, rng_offset=None, dtype=None)", _RUN_TIME),
     _no("stride_order(arg, stride_order)", "results are row-major: permute the tensor instead"),
     _no("scatter(arg, index, src, dim)", "no kernel writes to computed places: gather from the other side"),
-    _no("topk(arg, k, dim=-1, largest=True, sorted=False)", "no kernel sorts: use torch.topk between two fusions"),
-    _no("argsort(arg, dim, descending=False, stable=False)", "no kernel sorts: use torch.argsort between two fusions"),
     _no("sdpfa_fwd(query, key, value, dropout_p=None, is_causal=None, scale=None)",
         "attention is a library call of torch: use scaled_dot_product_attention between two fusions"),
     _no("sdpfa_bwd(grad_output, query, key, value, output, log_sumexp, dropout_p, is_causal, philox_seed, "

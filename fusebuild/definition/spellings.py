@@ -98,7 +98,7 @@ def _narrowed(ops: Ops, bound: Bound, given: Any) -> None:
 
 
 def _says_nothing(ops: Ops, bound: Bound, given: Any) -> None:
-    """An argument about gradients, which a forward pass does not compute."""
+    """An argument about gradients, which a forward pass does not compute, or an order that results have anyway."""
 
 
 def _refuse_max_norm(ops: Ops, bound: Bound, given: Any) -> None:
@@ -120,6 +120,7 @@ SPELLINGS: dict[str, Spelling] = {
     "cat": Spelling(defaults={"dim": 0}, more={"manual_padding": _padded}),
     "uniform": Spelling(order=("minval", "maxval", "shape", "dtype", "rng_seed", "rng_offset")),
     "normal": Spelling(order=("mean", "std", "shape", "dtype", "rng_seed", "rng_offset")),
+    "topk": Spelling(more={"sorted": _says_nothing}),
     "embedding_fwd": Spelling(
         op="embedding",
         order=("ids", "table"),

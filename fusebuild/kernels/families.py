@@ -10,6 +10,7 @@ from fusebuild.kernels import (
     alias,
     inner_outer,
     library,
+    order,
     outer_persistent,
     persistent,
     pointwise,
@@ -33,6 +34,7 @@ FAMILIES: tuple[Family, ...] = (
     outer_persistent.FAMILY,
     inner_outer.FAMILY,
     scan.FAMILY,
+    order.FAMILY,
     library.FAMILY,
 )
 

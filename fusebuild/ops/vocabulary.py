@@ -49,6 +49,7 @@ _SAYINGS = {
     "nanmean": "sum(where(isnan(x: T[M, N]), 0.0, x), dims=[1]) / sum(logical_not(isnan(x)), dims=[1])",
     "average": "mean(x: T[M, N], dims=[1])",
     "variance": "var(x: T[M, N], dims=[1])",
+    "msort": "sort(x: T[M, N], dim=0)",
     "aminmax": "max(x: T[M, N], dims=[1])",
     "divide true_divide": "x: T[M, N] / y: T[M, N]",
     "multiply": "x: T[M, N] * y: T[M, N]",
@@ -100,7 +101,8 @@ _MISSING = {
     "scatter scatter_add scatter_reduce index_add index_copy index_put index_reduce masked_scatter bincount histc":
         "no kernel writes to places that a tensor names; index_select, take and gather read from them",
     "dropout1d dropout2d alpha_dropout feature_dropout": "y, mask = dropout(x, p=0.1, rng_seed=1) is the only kind",
-    "sort argsort topk kthvalue median mode quantile unique": "nothing sorts; max, min, argmax and argmin pick one",
+    "mode unique": "sizes of results depend on sizes alone; sort puts equal elements side by side",
+    "median quantile nanmedian nanquantile kthvalue": "values, indices = sort(x, dim=1), and a slice of the values",
     "nonzero masked_select argwhere": "sizes of results depend on sizes alone; where(mask, x, 0.0) keeps them",
     "conv1d conv2d conv3d conv_transpose2d unfold fold": "nothing convolves; matmul and linear are the only products",
     "max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool2d interpolate grid_sample pixel_shuffle":

@@ -21,6 +21,7 @@ from fusebuild.kernels.persistent.schedule import ONE_BLOCK
 from fusebuild.ops.table import OPS, Kind, op_of
 from fusebuild.passes.decompose_indexing import INDEXING
 from fusebuild.passes.decompose_lambdas import LAMBDAS, dim_runs, generalized
+from fusebuild.passes.decompose_ordering import ORDERING
 from fusebuild.passes.decompose_random import random
 from fusebuild.passes.rewriting import Link, Rewriter
 
@@ -319,6 +320,7 @@ _RULES: dict[str, Callable[[Rewriter, Expr], None]] = {
     "welford": _welford,
     **LAMBDAS,
     **INDEXING,
+    **ORDERING,
     **dict.fromkeys(("uniform", "rand_like", "dropout", "normal", "randn_like"), random),
 }
 """How each composite is written in primitives, and the primitives whose forms are more than one."""

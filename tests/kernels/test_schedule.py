@@ -72,6 +72,7 @@ def test_the_order_in_which_they_are_asked() -> None:
         "outer_persistent",
         "inner_outer_persistent",
         "scan",
+        "order",
         "library",
     ]
 

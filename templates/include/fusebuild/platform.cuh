@@ -385,6 +385,9 @@ FUSEBUILD_DEVICE float exp2_or_zero(float x) {
 
 FUSEBUILD_DEVICE int count_bits(unsigned x) { return __popc(x); }
 
+// Whether `test` holds in any lane of the warp. All of them take part.
+FUSEBUILD_DEVICE bool any_lane(bool test) { return __any_sync(0xffffffffu, test); }
+
 // 1 / x to 1 unit in the last place; of a subnormal x, infinity, and 0 where it is subnormal itself.
 FUSEBUILD_DEVICE float approximate_reciprocal(float x) {
   float result;

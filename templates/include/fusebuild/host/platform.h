@@ -203,6 +203,11 @@ FUSEBUILD_DEVICE float exp2_or_zero(float x) {
 
 FUSEBUILD_DEVICE int count_bits(unsigned x) { return __builtin_popcount(x); }
 
+FUSEBUILD_DEVICE bool any_lane(bool test) {
+  for (int mask = 16; mask > 0; mask /= 2) test = shuffle<Shuffle::kXor>(test, mask, 32) || test;
+  return test;
+}
+
 FUSEBUILD_DEVICE float approximate_reciprocal(float x) { return 1.0f / x; }
 
 FUSEBUILD_DEVICE float max_or_nan(float a, float b) {
