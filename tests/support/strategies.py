@@ -30,7 +30,9 @@ _BINARY = ("add", "sub", "mul", "maximum", "minimum", "lt", "eq", "ge", "logical
 _REDUCTIONS = ("sum", "max", "min", "prod", "mean", "var", "var_mean")
 _LITERALS = (0, 1, 2, 3, 0.0, -0.0, 1.0, 0.5, True, False)
 _KINDS = ("unary", "binary", "binary", "where", "cast", "reduction", "broadcast", "squeeze", "expand",
-          "broadcast_in_dim", "pow", "constant", "permute", "slice", "pad", "cat", "take", "reshape")  # fmt: skip
+          "broadcast_in_dim", "pow", "constant", "permute", "slice", "pad", "cat", "take", "reshape",
+          "along")  # fmt: skip
+_ALONG = ("sort", "argsort", "topk", "cummax", "cummin", "cumsum")
 _INDEXED = ("take", "index_select", "take_along_axis", "gather", "embedding")
 
 
@@ -93,6 +95,14 @@ def _call_on_tensor(
         op = draw(st.sampled_from(_INDEXED))
         named = {} if op == "embedding" else {"dim": draw(st.integers(-len(shape), max(0, len(shape) - 1)))}
         return builder.call(op, [x, _pick(draw, tensors)], named)
+    if kind == "along":
+        op = draw(st.sampled_from(_ALONG))
+        along: dict[str, Any] = {"dim": draw(st.integers(-len(shape), max(0, len(shape) - 1)))}
+        if op == "topk":
+            along |= {"k": draw(st.integers(1, 2)), "largest": draw(st.booleans())}
+        elif op in ("sort", "argsort"):
+            along["descending"] = draw(st.booleans())
+        return builder.call(op, [x], along)
     if kind == "reshape":
         first = draw(st.integers(0, len(shape)))
         last = draw(st.integers(first, len(shape)))
@@ -127,8 +137,9 @@ def _add_outputs(draw: st.DrawFn, builder: FusionBuilder, values: Sequence[Value
 @st.composite
 def fusions(draw: st.DrawFn, *, max_exprs: int = 12, aliases: bool = True) -> Fusion:
     """A Fusion over the symbols of :data:`EXTENTS`: mixed dtypes and ranks, pointwise ops, casts, views, reductions
-    with and without keepdim, parts of tensors, tensors side by side, elements by number, constants, repeated outputs,
-    and (with ``aliases``) outputs that overwrite inputs."""
+    with and without keepdim, sorts and scans, parts of tensors, tensors side by side, elements by number, constants,
+    repeated outputs, and (with ``aliases``) outputs that overwrite inputs.
+    """
     builder = FusionBuilder("random")
     values = [builder.tensor(DType.FLOAT, ("M", "N")), builder.tensor(DType.BFLOAT16, ("N", "K"))]
     values += [
