@@ -23,8 +23,8 @@ LAYERS = (
 """What lies in ``fusebuild/``, each a layer: it may import those before it, and its own."""
 
 FAMILIES = (
-    "common", "alias", "library", "pointwise", "transpose", "reduction", "outer_persistent", "persistent", "scan",
-    "inner_outer", "families", "render",
+    "common", "alias", "library", "pointwise", "transpose", "reduction", "outer_persistent", "persistent", "order",
+    "scan", "inner_outer", "families", "render",
 )  # fmt: skip
 """The same for what lies in ``fusebuild/kernels/``."""
 
