@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fusebuild.definition import DataType, FusionDefinition
+from fusebuild.errors import RecipeError
 from fusebuild.ir.dtype import DType
 from fusebuild.ops.type_rules import TypeRuleError
 from fusebuild.oracle.reference import evaluate
@@ -87,7 +88,7 @@ def test_the_oracle_sorts_as_torch_does(descending: bool, dim: int) -> None:
 def test_definitions_call_them_as_nvfuser_does() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, -1], dtype=DataType.Float)
-        values, indices = fd.ops.topk(x, 3, 1, True, sorted=True)
+        values, indices = fd.ops.topk(x, fd.define_scalar(3), 1, True, sorted=True)
         places = fd.ops.argsort(x, 0, descending=True, stable=True)
         high, at = fd.ops.cummax(x, 1)
         for output in (values, indices, places, high, at):
@@ -96,3 +97,9 @@ def test_definitions_call_them_as_nvfuser_does() -> None:
     found = evaluate(fd.fusion, [numbers])
     wanted = (*numbers.topk(3, 1), numbers.argsort(0, descending=True), *numbers.cummax(1))
     assert all(map(torch.equal, found, wanted))
+
+
+def test_a_number_of_results_is_known_when_a_definition_is_recorded() -> None:
+    fd = FusionDefinition()
+    with pytest.raises(RecipeError, match=r"topk: k must be an integer, not Scalar"), fd:
+        fd.ops.topk(fd.define_tensor([-1], dtype=DataType.Float), fd.define_scalar(None, DataType.Int))

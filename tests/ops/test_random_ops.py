@@ -246,7 +246,8 @@ def with_random(fd: FusionDefinition) -> None:
     like = fd.ops.rand_like(x, rng_seed=seed, rng_offset=offset)
     drawn = fd.ops.uniform(fd.define_scalar(0.0), 2.0, x.shape(), DataType.BFloat16, rng_seed=seed, rng_offset=offset)
     kept, mask = fd.ops.dropout(drawn, 0.1, seed)
-    for output in (like, fd.ops.cast(kept, DataType.Half), mask):
+    normal = fd.ops.normal(fd.define_scalar(0.0), 0.5, x.shape(), rng_seed=seed, rng_offset=offset)
+    for output in (like, fd.ops.cast(kept, DataType.Half), mask, fd.ops.add(normal, fd.ops.randn_like(x, seed))):
         fd.add_output(output)
 
 
@@ -260,9 +261,9 @@ def test_definitions_are_printed_and_recorded_again() -> None:
     assert str(copy) == str(fd)
     recipe = recipe_of(str(RecipeText(fd.fusion))).fusion
     inputs = [torch.zeros(5, 7, dtype=torch.bfloat16), 11]
-    like, kept, mask = evaluate(fd.fusion, inputs)
-    assert [like.dtype, kept.dtype, mask.dtype] == [torch.bfloat16, torch.float16, torch.bool]
-    for one, other in zip((like, kept, mask), evaluate(recipe, inputs), strict=True):
+    found = evaluate(fd.fusion, inputs)
+    assert [each.dtype for each in found] == [torch.bfloat16, torch.float16, torch.bool, torch.float32]
+    for one, other in zip(found, evaluate(recipe, inputs), strict=True):
         assert torch.equal(one, other)
 
 
