@@ -11,16 +11,16 @@ The sorted dim may be any one: where it is not the innermost, threads read with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula, ceil_div, product
 from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.planner import Planner
-from fusebuild.kernels.common.rows import SYSTEM_BYTES, WARP
+from fusebuild.kernels.common.rows import MAX_THREADS, SYSTEM_BYTES, WARP
 from fusebuild.kernels.common.spec import (
     KernelParameter,
-    LaunchSpec,
     VariantSpec,
     indices_of,
     kernel_parameters,
@@ -40,6 +40,9 @@ WORKSPACE_ROWS = 512
 
 PLACE_BYTES = 2
 """Bytes of a place in shared memory."""
+
+REGISTERED_THREADS = 1024
+"""Threads that a multiprocessor shall have registers for: 64 for each."""
 
 LOADS = 4
 """Elements that a lane looks at together at least, for whose loads it waits once."""
@@ -77,6 +80,13 @@ class TopHeuristics:
     kept: int
     held: int
     tiles: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderChoice(Choice):
+    """A multiprocessor shall have the registers of ``min_blocks``."""
+
+    min_blocks: int
 
 
 NARROW = (
@@ -124,21 +134,15 @@ def _entry_bytes(task: Task, shape: OrderShape) -> int:
 
 
 def _rows(planner: Planner, shape: OrderShape, heuristics: RowsHeuristics) -> VariantSpec:
-    per_row, rows = heuristics.threads_per_row, heuristics.rows_per_block
-    shared = rows * heuristics.longest * _entry_bytes(planner.task, shape)
-    launch = LaunchSpec(
-        kernel=planner.kernel("order_rows", heuristics, vec=1, index="int64_t", min_blocks=_blocks(per_row * rows)),
-        grid=(ceil_div(planner.domain.points(shape.rows), rows), 1, 1),
-        block=(per_row * rows, 1, 1),
-        shared_bytes=shared,
+    threads, rows = heuristics.threads_per_row * heuristics.rows_per_block, heuristics.rows_per_block
+    way = _Way(name=f"row_of_{heuristics.longest}", template="order_rows", threads=threads)
+    return way.variant(
+        planner,
+        heuristics,
+        guard=_no_longer(planner, shape, heuristics.longest),
+        grid=ceil_div(planner.domain.points(shape.rows), rows),
+        shared_bytes=rows * heuristics.longest * _entry_bytes(planner.task, shape),
     )
-    guard = _no_longer(planner, shape, heuristics.longest)
-    return VariantSpec(name=f"row_of_{heuristics.longest}", guard=guard, launches=(launch,))
-
-
-def _blocks(threads: int) -> int:
-    """The blocks that a multiprocessor shall have registers for: up to 64 for each thread."""
-    return max(1, 1024 // threads) if threads > BLOCK else 4
 
 
 def _no_longer(planner: Planner, shape: OrderShape, longest: int) -> tuple[Formula, ...]:
@@ -152,44 +156,71 @@ def _in_shared(planner: Planner, shape: OrderShape, shorter: int) -> list[Varian
     longest = min(LONGEST_IN_SHARED, (planner.target.shared_bytes - SYSTEM_BYTES) // size)
     if longest <= shorter:
         return []
-    columns = planner.domain.points([shape.sorted])
-    heuristics = MemoryHeuristics(threads=1024, in_shared=True)
-    launch = LaunchSpec(
-        kernel=planner.kernel("order_memory", heuristics, vec=1, index="int64_t", min_blocks=1),
-        grid=(planner.domain.points(shape.rows), 1, 1),
-        block=(heuristics.threads, 1, 1),
-        shared_bytes=product([size, columns]),
+    made = _Way(name="in_shared", template="order_memory", threads=MAX_THREADS).variant(
+        planner,
+        MemoryHeuristics(threads=MAX_THREADS, in_shared=True),
+        guard=_no_longer(planner, shape, longest),
+        grid=planner.domain.points(shape.rows),
+        shared_bytes=product([size, planner.domain.points([shape.sorted])]),
     )
-    return [VariantSpec(name="in_shared", guard=_no_longer(planner, shape, longest), launches=(launch,))]
+    return [made]
 
 
 def _in_workspace(planner: Planner, shape: OrderShape) -> VariantSpec:
     """The variant for rows of any length."""
     blocks: Formula = ("min", planner.domain.points(shape.rows), WORKSPACE_ROWS)
-    heuristics = MemoryHeuristics(threads=1024, in_shared=False)
     entries = workspace_parameter("entries", DType.INT64, 0, const=False, comment="a row for each block")
-    parameters: tuple[KernelParameter, ...] = kernel_parameters(planner.task, planner.domain, [entries])
-    launch = LaunchSpec(
-        kernel=planner.kernel("order_memory", heuristics, vec=1, index="int64_t", parameters=parameters, min_blocks=1),
-        grid=(blocks, 1, 1),
-        block=(heuristics.threads, 1, 1),
+    made = _Way(name="in_workspace", template="order_memory", threads=MAX_THREADS).variant(
+        planner,
+        MemoryHeuristics(threads=MAX_THREADS, in_shared=False),
+        guard=(),
+        grid=blocks,
+        parameters=kernel_parameters(planner.task, planner.domain, [entries]),
     )
     columns = planner.domain.points([shape.sorted])
-    scratch = product([_entry_bytes(planner.task, shape), columns, blocks])
-    return VariantSpec(name="in_workspace", guard=(), launches=(launch,), scratch=(scratch,))
+    return replace(made, scratch=(product([_entry_bytes(planner.task, shape), columns, blocks]),))
 
 
 def _top(planner: Planner, shape: OrderShape, threads: int, longest: int | None) -> VariantSpec:
     assert shape.kept is not None
-    held = -(-shape.kept // WARP)
-    rows = max(1, BLOCK // threads)
+    held, rows = -(-shape.kept // WARP), max(1, BLOCK // threads)
     heuristics = TopHeuristics(
         threads_per_row=threads, rows_per_block=rows, kept=shape.kept, held=held, tiles=LOADS // held
     )
-    launch = LaunchSpec(
-        kernel=planner.kernel("order_top", heuristics, vec=1, index="int64_t", min_blocks=_blocks(threads * rows)),
-        grid=(ceil_div(planner.domain.points(shape.rows), rows), 1, 1),
-        block=(threads * rows, 1, 1),
+    return _Way(name=f"top_by_{threads}", template="order_top", threads=threads * rows).variant(
+        planner,
+        heuristics,
+        guard=() if longest is None else _no_longer(planner, shape, longest),
+        grid=ceil_div(planner.domain.points(shape.rows), rows),
     )
-    guard = () if longest is None else _no_longer(planner, shape, longest)
-    return VariantSpec(name=f"top_by_{threads}", guard=guard, launches=(launch,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """The variant of that ``name``: one launch of the ``template`` by blocks of so many ``threads``."""
+
+    name: str
+    template: str
+    threads: int
+
+    def variant(
+        self,
+        planner: Planner,
+        heuristics: object,
+        *,
+        guard: tuple[Formula, ...],
+        grid: Formula,
+        shared_bytes: Formula = 0,
+        parameters: tuple[KernelParameter, ...] | None = None,
+    ) -> VariantSpec:
+        proposal = OrderChoice(min_blocks=max(1, REGISTERED_THREADS // self.threads))
+
+        def check(choice: OrderChoice) -> None:
+            choice.require_blocks("min_blocks", self.threads, planner.target.threads_per_multiprocessor)
+
+        choice = decide(self.name, proposal, planner.tuned, check)
+        kernel = planner.kernel(
+            self.template, heuristics, vec=1, index="int64_t", parameters=parameters, min_blocks=choice.min_blocks
+        )
+        block = (self.threads, 1, 1)
+        return planner.variant(self.name, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)
