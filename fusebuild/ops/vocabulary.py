@@ -90,7 +90,6 @@ _SAYINGS = {
     "embedding_fwd": "embedding(table: T[V, N], ids: int64[M])",
     "rand uniform_": "uniform(0.0, 1.0, [M, N], rng_seed=1)",
     "randn": "normal(0.0, 1.0, [M, N], rng_seed=1)",
-    "normal_like": "randn_like(x: T[M, N], rng_seed=1)",
     "bernoulli": "uniform(0.0, 1.0, [M, N], rng_seed=1) < 0.3",
     "scaled_dot_product_attention sdpa sdpfa_fwd attention":
         "matmul(cast(softmax(matmul(q: T[M, K], k: T[K, N]), dim=1), T), v: T[N, K])",
