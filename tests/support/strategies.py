@@ -30,8 +30,9 @@ _BINARY = ("add", "sub", "mul", "maximum", "minimum", "lt", "eq", "ge", "logical
 _REDUCTIONS = ("sum", "max", "min", "prod", "mean", "var", "var_mean")
 _LITERALS = (0, 1, 2, 3, 0.0, -0.0, 1.0, 0.5, True, False)
 _KINDS = ("unary", "binary", "binary", "where", "cast", "reduction", "broadcast", "squeeze", "expand",
-          "broadcast_in_dim", "pow", "constant", "permute", "slice", "pad", "cat", "take", "reshape",
-          "along")  # fmt: skip
+          "broadcast_in_dim", "pow", "constant", "permute", "slice", "pad", "cat", "take", "reshape")  # fmt: skip
+WITH_ORDER = (*_KINDS, "along")
+"""The kinds of ops that :func:`fusions` draws, with sorts and scans."""
 _ALONG = ("sort", "argsort", "topk", "cummax", "cummin", "cumsum")
 _INDEXED = ("take", "index_select", "take_along_axis", "gather", "embedding")
 
@@ -135,11 +136,10 @@ def _add_outputs(draw: st.DrawFn, builder: FusionBuilder, values: Sequence[Value
 
 
 @st.composite
-def fusions(draw: st.DrawFn, *, max_exprs: int = 12, aliases: bool = True) -> Fusion:
+def fusions(draw: st.DrawFn, *, max_exprs: int = 12, aliases: bool = True, kinds: Sequence[str] = _KINDS) -> Fusion:
     """A Fusion over the symbols of :data:`EXTENTS`: mixed dtypes and ranks, pointwise ops, casts, views, reductions
-    with and without keepdim, sorts and scans, parts of tensors, tensors side by side, elements by number, constants,
-    repeated outputs, and (with ``aliases``) outputs that overwrite inputs.
-    """
+    with and without keepdim, parts of tensors, tensors side by side, elements by number, constants, repeated outputs,
+    and (with ``aliases``) outputs that overwrite inputs; ``kinds`` are those of its ops."""
     builder = FusionBuilder("random")
     values = [builder.tensor(DType.FLOAT, ("M", "N")), builder.tensor(DType.BFLOAT16, ("N", "K"))]
     values += [
@@ -152,7 +152,7 @@ def fusions(draw: st.DrawFn, *, max_exprs: int = 12, aliases: bool = True) -> Fu
         if not any(value.is_tensor for value in recent):
             recent = values
         try:
-            values += _call(draw, builder, draw(st.sampled_from(_KINDS)), recent)
+            values += _call(draw, builder, draw(st.sampled_from(kinds)), recent)
         except TypeRuleError:
             continue
     _add_outputs(draw, builder, values, aliases)
