@@ -31,8 +31,8 @@ from fusebuild.oracle.reference import torch_dtype
 def torch_module(fusion: Fusion) -> fx.GraphModule:
     """``fusion`` as a module that takes its inputs in order and returns a tuple of its outputs.
 
-    Random numbers are torch's own. Raises :class:`NoReferenceError` naming
-    the op that has no torch form: a reduction or scan with a lambda, or ``philox_uniform`` itself.
+    Random numbers are torch's own. Raises :class:`NoReferenceError` naming the op that has no torch form: a reduction
+    or scan with a lambda, or what draws by an index of the author.
     """
     writer = Writer(fusion)
     for expr in fusion.exprs:

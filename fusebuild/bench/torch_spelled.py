@@ -195,14 +195,27 @@ def _uniform(writer: Writer, expr: Expr, values: Values) -> Argument:
     return draw * (high - low) + low
 
 
+def _normal(writer: Writer, expr: Expr, values: Values) -> Argument:
+    mean, std, *_ = map(writer.whole, expr.inputs)
+    dtype, shape = torch_dtype(values[0].dtype), writer.shape(values[0])
+    draw: Any = writer.call(torch.randn, shape, dtype=dtype, device=writer.device)
+    return draw * std + mean
+
+
 def _dropout(writer: Writer, expr: Expr, values: Values) -> Argument:
     x, probability, *_ = map(writer.whole, expr.inputs)
     made = torch.native_dropout(x.to(torch_dtype(values[0].dtype)), probability, True)
     return made[0], made[1]
 
 
-def _philox_uniform(writer: Writer, expr: Expr, values: Values) -> Argument:
-    raise NoReferenceError.at(expr.location, "torch cannot be asked for the random numbers of philox_uniform")
+def _topk(writer: Writer, expr: Expr, values: Values) -> Argument:
+    found = torch.topk(writer.whole(expr.inputs[0]), expr.attribute("k"), dim=expr.attribute("dim"),
+                       largest=expr.attribute("largest"))  # fmt: skip
+    return found[0], found[1]
+
+
+def _by_index(writer: Writer, expr: Expr, values: Values) -> Argument:
+    raise NoReferenceError.at(expr.location, f"torch cannot be asked for the random numbers of {expr.op}")
 
 
 def _over(expr: Expr) -> dict[str, Any]:
@@ -246,8 +259,12 @@ SPELLED: dict[str, Callable[[Writer, Expr, Values], Argument]] = {
     **dict.fromkeys(("index_copy", "index_put", "index_add", "index_put_accumulate"), _index_put),
     "linear_index": _linear_index,
     "rand_like": lambda writer, expr, values: torch.rand_like(writer.whole(expr.inputs[0])),
+    "randn_like": lambda writer, expr, values: torch.randn_like(writer.whole(expr.inputs[0])),
     "uniform": _uniform,
+    "normal": _normal,
     "dropout": _dropout,
-    "philox_uniform": _philox_uniform,
+    "topk": _topk,
+    "philox_uniform": _by_index,
+    "philox_normal": _by_index,
 }
 """The function of each such op. An op that is not here is what its reference calls, traced."""

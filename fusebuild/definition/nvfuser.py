@@ -128,6 +128,10 @@ OP_CALLS = (
         "welford(arg, dims)",
         "cumsum(arg, dim)",
         "cumprod(arg, dim)",
+        "topk(arg, k, dim=-1, largest=True, sorted=False)",
+        "argsort(arg, dim, descending=False, stable=False)",
+        "cummin(arg, dim)",
+        "cummax(arg, dim)",
         "triu(arg, diagonal=0)",
         "matmul(arg1, arg2)",
         "linear(arg1, arg2, bias=None)",
@@ -161,18 +165,16 @@ OP_CALLS = (
         "size(arg, dim)",
         "shape(arg)",
     ),
-    *_yes("uniform(minval, maxval, shape, *, rng_seed=None, rng_offset=None, dtype=None)"),
-    _no("normal(mean, std, shape, *, rng_seed=None, rng_offset=None, dtype=None)", "there are no normal numbers yet"),
-    _no("cummin(arg, dim)", "definitions scan by sums and products: a recipe's `scan` takes a lambda"),
-    _no("cummax(arg, dim)", "definitions scan by sums and products: a recipe's `scan` takes a lambda"),
+    *_yes(
+        "uniform(minval, maxval, shape, *, rng_seed=None, rng_offset=None, dtype=None)",
+        "normal(mean, std, shape, *, rng_seed=None, rng_offset=None, dtype=None)",
+    ),
     _partly(
         "scatter(arg, index, src, dim)",
         "along other dims than `dim`, `index` and `src` have the sizes of `arg`; of several updates for one place the "
         "last one stays",
     ),
     *_yes("index_put_accumulate(acc, index, value)"),
-    _no("topk(arg, k, dim=-1, largest=True, sorted=False)", "no kernel sorts: use torch.topk between two fusions"),
-    _no("argsort(arg, dim, descending=False, stable=False)", "no kernel sorts: use torch.argsort between two fusions"),
     _no("sdpfa_fwd(query, key, value, dropout_p=None, is_causal=None, scale=None)",
         "attention is a library call of torch: use scaled_dot_product_attention between two fusions"),
     _no("sdpfa_bwd(grad_output, query, key, value, output, log_sumexp, dropout_p, is_causal, philox_seed, "

@@ -142,6 +142,9 @@ class Ops:
             return self._recorder.extents_of(op.name, argument)
         if parameter.kind == "extent":
             return self._recorder.extent_of(op.name, argument)
+        if parameter.kind == "int" and isinstance(argument, Scalar):
+            known = self._recorder.own(argument).literal
+            argument = argument if known is None else known
         return _READERS[parameter.kind](f"{op.name}: {parameter.name}", argument)
 
 

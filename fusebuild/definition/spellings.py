@@ -116,7 +116,8 @@ def _narrowed(ops: Ops, bound: Bound, given: Any) -> None:
 
 
 def _says_nothing(ops: Ops, bound: Bound, given: Any) -> None:
-    """An argument about gradients, which a forward pass does not compute, or about the result."""
+    """An argument about gradients, which a forward pass does not compute, about the result, or an order that results
+    have anyway."""
 
 
 def _renormed(ops: Ops, said: Bound, rows: Tensor) -> Tensor:
@@ -153,6 +154,8 @@ SPELLINGS: dict[str, Spelling] = {
     "cat": Spelling(defaults={"dim": 0}, more={"manual_padding": unpadded}),
     "uniform": Spelling(order=("minval", "maxval", "shape", "dtype", "rng_seed", "rng_offset")),
     "index_put_accumulate": Spelling(names={"acc": "x", "value": "src"}),
+    "normal": Spelling(order=("mean", "std", "shape", "dtype", "rng_seed", "rng_offset")),
+    "topk": Spelling(more={"sorted": _says_nothing}),
     "embedding_fwd": Spelling(
         op="embedding",
         order=("ids", "table"),

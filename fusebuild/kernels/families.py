@@ -10,6 +10,7 @@ from fusebuild.kernels import (
     alias,
     inner_outer,
     library,
+    order,
     outer_persistent,
     persistent,
     pointwise,
@@ -37,6 +38,7 @@ FAMILIES: tuple[Family, ...] = (
     pointwise.REPEATING,
     scan.FAMILY,
     scatter.FAMILY,
+    order.FAMILY,
     library.FAMILY,
 )
 

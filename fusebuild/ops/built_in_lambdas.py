@@ -43,20 +43,22 @@ class _Author:
 
 
 def arg_extreme(op: str, dtype: DType) -> BuiltIn:
-    """``argmax`` or ``argmin`` of values of ``dtype`` with their indices: NaN wins, then the first of equals."""
+    """``argmax`` or ``argmin`` of values of ``dtype`` with their indices: NaN wins, then the first of equals; for
+    ``cummax`` and ``cummin`` the last of equals."""
     write = _Author(f"builtin_{op}_{dtype.value}", {"value": dtype, "index": DType.INT64})
     (a, i), (b, j) = write.left, write.right
-    beats, lowest = ("gt", dtype.lowest) if op == "argmax" else ("lt", dtype.highest)
+    is_max, is_first = op.endswith("max"), op.startswith("arg")
+    beats, lowest = ("gt", dtype.lowest) if is_max else ("lt", dtype.highest)
     better, same = write(beats, a, b), write("eq", a, b)
     if dtype.is_floating:
         a_is_nan, b_is_nan = write("isnan", a), write("isnan", b)
         better = write("logical_or", better, write("logical_and", a_is_nan, write("logical_not", b_is_nan)))
         same = write("logical_or", same, write("logical_and", a_is_nan, b_is_nan))
-    first = write("lt", i, j)
-    keep = write("logical_or", better, write("logical_and", same, first), name="keep")
+    nearer = write("lt" if is_first else "gt", i, j)
+    keep = write("logical_or", better, write("logical_and", same, nearer), name="keep")
     results = [write("where", keep, a, b, name="value"), write("where", keep, i, j, name="index")]
-    worst = (-math.inf if op == "argmax" else math.inf) if dtype.is_floating else lowest
-    return write.finish(results, (worst, DType.INT64.highest))
+    worst = (-math.inf if is_max else math.inf) if dtype.is_floating else lowest
+    return write.finish(results, (worst, DType.INT64.highest if is_first else DType.INT64.lowest))
 
 
 def any_or_all(op: str, dtype: DType) -> BuiltIn:
@@ -106,6 +108,9 @@ BUILT_IN: dict[str, Callable[[str, DType], BuiltIn]] = {
     "online_softmax_statistics": exp_sum,
     "cumsum": running,
     "cumprod": running,
+    "cummax": arg_extreme,
+    "cummin": arg_extreme,
+    "logcumsumexp": exp_sum,
 }
 """For each op that is a lambda in disguise, what makes its lambda from the op's name and the dtype it computes in."""
 

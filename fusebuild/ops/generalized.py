@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.types import ScalarType, TensorType, ValueType, tensor_type
 from fusebuild.ops.op_def import Attributes, Kind, OpDef, Types, define, dims_of, same_dtype
-from fusebuild.ops.reductions import mean_dtype, summed_dtype
+from fusebuild.ops.reductions import kept_dtype, mean_dtype, summed_dtype
 from fusebuild.ops.type_rules import TypeRuleError, broadcast_shapes, normalize_dims, reduced_type, require_tensor
 
 State: TypeAlias = "tuple[Any, ...]"
@@ -119,7 +119,8 @@ def _composite(
             dims = dims_of(name, tensor, attributes)
         if facts.get("is_running"):
             expanded = [dim for dim, flag in enumerate(tensor.contiguity) if flag is None and dim not in dims]
-            return (tensor_type(dtype, tensor.shape, expanded),)
+            dtypes = (dtype, DType.INT64)[:results]
+            return tuple(tensor_type(own, tensor.shape, expanded) for own in dtypes)
         return (reduced_type(tensor, dims, keepdim=attributes["keepdim"], dtype=dtype),) * results
 
     return define(
@@ -147,10 +148,20 @@ def _any_or_all(name: str) -> OpDef:
     return _composite(f"{name}(x, {_DIMS})", lambda dtype: DType.BOOL, reference, same_dtype)
 
 
-def _running(name: str) -> OpDef:
-    """The running form of a sum or a product."""
-    return _composite(f"{name}(x, dim: int)", summed_dtype, lambda torch, x, dim: getattr(torch, name)(x, dim),
+def _running(name: str, result_dtype: Callable[[DType], DType] = summed_dtype) -> OpDef:
+    """The running form of a sum, a product, or a sum of exponentials."""
+    return _composite(f"{name}(x, dim: int)", result_dtype, lambda torch, x, dim: getattr(torch, name)(x, dim),
                       is_running=True)  # fmt: skip
+
+
+def _running_extreme(name: str) -> OpDef:
+    """The largest or smallest element up to each, and its index: the last one among equals, and NaN before all."""
+
+    def reference(torch: Any, x: Any, dim: int) -> tuple[Any, Any]:
+        found = getattr(torch, name)(x, dim)
+        return found[0], found[1]
+
+    return _composite(f"{name}(x, dim: int)", kept_dtype, reference, results=2, is_running=True)
 
 
 def _softmax_statistics(torch: Any, x: Any, dims: Sequence[int], keepdim: bool) -> tuple[Any, Any]:
@@ -182,5 +193,7 @@ GENERALIZED = (
     _composite(f"logsumexp(x, {_DIMS})", mean_dtype, _logsumexp),
     _composite(f"online_softmax_statistics(x, {_DIMS})", mean_dtype, _softmax_statistics, results=2),
     *map(_running, ("cumsum", "cumprod")),
+    _running("logcumsumexp", mean_dtype),
+    *map(_running_extreme, ("cummax", "cummin")),
 )
 """The ops of this module, for :data:`fusebuild.ops.table.OPS`."""

@@ -33,6 +33,7 @@ class Kind(enum.Enum):
     VIEW = "view"
     REDUCTION = "reduction"
     SCAN = "scan"
+    ORDER = "order"
     COMPOSITE = "composite"
     CREATION = "creation"
     LIBRARY = "library"

@@ -1,4 +1,5 @@
-"""Random numbers: ``philox_uniform``, and ``uniform``, ``rand_like`` and ``dropout``, which a pass writes with it.
+"""Random numbers: ``philox_uniform`` with ``uniform``, ``rand_like`` and ``dropout``, which a pass writes with it, and
+``philox_normal`` with ``normal`` and ``randn_like``.
 
 Nothing here has a state. A draw is a function of three integers, so that it is the same whatever kernel makes it, and
 whichever of its threads: Philox4x32-10 of J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel random numbers: as easy
@@ -13,6 +14,14 @@ stretches that number to its bounds with one fused multiply-add in float, which 
 
 ``dropout`` keeps the elements whose float is not below ``p``, and divides them by ``1 - p``; the others are 0, whatever
 they were.
+
+A normal number is made of two words: G. Box and M. Muller, "A note on the generation of random normal deviates", 1958.
+Elements ``4 g`` and ``4 g + 1`` take words 0 and 1 of their counter, the other two words 2 and 3. The first word of a
+pair, rounded to a float, is the radius ``sqrt(-2 log(word / 2^32 + 2^-33))``, whose argument is rounded to a float as
+well and never 0, so that no number is larger than 6.77. The upper 24 bits of the second word over 2^24 are the angle,
+in turns. The first element of the pair is the radius times the cosine of the angle, the other one times its sine. What
+is rounded from there on depends on the functions of a target; the bits before do not. ``normal`` multiplies by ``std``
+and adds ``mean`` with one fused multiply-add in float.
 """
 
 from __future__ import annotations
@@ -23,7 +32,7 @@ from typing import Any
 
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.types import Literal, ScalarType, TensorType, ValueType, tensor_type
-from fusebuild.ops.op_def import Attributes, Kind, Types, define
+from fusebuild.ops.op_def import Attributes, Infer, Kind, Types, define
 from fusebuild.ops.type_rules import TypeRuleError, pointwise_type, promote, require_tensor
 
 DRAW_BITS = {dtype: min(24, dtype.row.mantissa_bits + 1) for dtype in DType if dtype.is_floating}
@@ -52,11 +61,16 @@ def _halves(number: Any) -> tuple[Any, Any]:
     return number & _WORD, number >> 32 & _WORD
 
 
+def _words(index: Any, seed: Any, offset: Any) -> tuple[Any, Any, Any, Any]:
+    """The four words of the counter of each element, of which it takes its own."""
+    group = index >> 2 & (1 << 62) - 1
+    return philox4x32_10((*_halves(group), *_halves(offset)), _halves(seed))
+
+
 def draws(torch: Any, index: Any, seed: Any, offset: Any, dtype: DType = DType.FLOAT) -> Any:
     """A float in [0, 1), of as many bits as a ``dtype`` has, for each element of the int64 tensor ``index``; ``seed``
     and ``offset`` are int64 too, and have no dims."""
-    group, place = index >> 2 & (1 << 62) - 1, index & 3
-    words = philox4x32_10((*_halves(group), *_halves(offset)), _halves(seed))
+    words, place = _words(index, seed, offset), index & 3
     word = torch.where(place == 0, words[0], torch.where(place == 1, words[1], torch.where(place == 2, *words[2:])))
     bits = DRAW_BITS[dtype]
     return (word >> 32 - bits).to(torch.float32) * 2.0**-bits
@@ -66,6 +80,22 @@ def stretched(torch: Any, draw: Any, low: Any, high: Any) -> Any:
     """``draw * (high - low) + low``, all float: the product is exact in double, and the sum is rounded to float."""
     low = low.float()
     return (draw.double() * (high.float() - low).double() + low.double()).float()
+
+
+def normals(torch: Any, index: Any, seed: Any, offset: Any, dtype: DType = DType.FLOAT) -> Any:
+    """A normal number of mean 0 and deviation 1, in double, for each element of the int64 tensor ``index``; operands
+    as of :func:`draws`. What has another ``dtype`` is rounded from it."""
+    words, is_second_pair = _words(index, seed, offset), index & 2 != 0
+    first, second = (torch.where(is_second_pair, words[2 + part], words[part]) for part in (0, 1))
+    share = (first.float().double() * 2.0**-32 + 2.0**-33).float().double()
+    turns = (second >> 8).double() * 2.0**-24
+    angle, radius = 2 * math.pi * turns, (-2.0 * share.log()).sqrt()
+    return radius * torch.where(index & 1 != 0, angle.sin(), angle.cos())
+
+
+def scaled(torch: Any, draw: Any, mean: Any, std: Any) -> Any:
+    """``draw * std + mean``, all float, with one rounding."""
+    return (draw.double() * std.float().double() + mean.float().double()).float()
 
 
 def _linear(torch: Any, shape: Sequence[int]) -> Any:
@@ -80,6 +110,10 @@ def _uniform_numbers(
     torch: Any, low: Any, high: Any, seed: Any, offset: Any, shape: Sequence[int], dtype: DType
 ) -> Any:
     return stretched(torch, _drawn(torch, shape, seed, offset, dtype), low, high)
+
+
+def _normal_numbers(torch: Any, mean: Any, std: Any, seed: Any, offset: Any, shape: Sequence[int], dtype: DType) -> Any:
+    return scaled(torch, normals(torch, _linear(torch, shape), seed.long(), offset.long()), mean, std)
 
 
 def _dropped(torch: Any, x: Any, p: Any, seed: Any, offset: Any, dtype: DType) -> tuple[Any, Any]:
@@ -112,32 +146,52 @@ def _floating(op: str, dtype: DType, operand: int | None = None) -> DType:
     return dtype
 
 
-def _philox_uniform(types: Types, attributes: Attributes) -> ValueType:
-    index = require_tensor("philox_uniform", types[0])
-    if not index.dtype.is_integer:
-        raise TypeRuleError(f"philox_uniform takes a tensor of integers, not {index.dtype.value}", operand=0)
-    _require_seeds("philox_uniform", types, 1)
-    return pointwise_type(DType.FLOAT, types)
+def _by_index(op: str) -> Infer:
+    """The type of what draws by an index of the author."""
+
+    def infer(types: Types, attributes: Attributes) -> ValueType:
+        index = require_tensor(op, types[0])
+        if not index.dtype.is_integer:
+            raise TypeRuleError(f"{op} takes a tensor of integers, not {index.dtype.value}", operand=0)
+        _require_seeds(op, types, 1)
+        return pointwise_type(DType.FLOAT, types)
+
+    return infer
 
 
-def _uniform_between(types: Types, attributes: Attributes) -> ValueType:
-    draw = require_tensor("uniform_between", types[0])
-    if draw.dtype is not DType.FLOAT:
-        raise TypeRuleError(f"uniform_between takes a tensor of float, not {draw.dtype.value}", operand=0)
-    _require_numbers("uniform_between", types, 1, "minval", "maxval")
-    return pointwise_type(DType.FLOAT, types)
+def _of_draw(op: str, *numbers: str) -> Infer:
+    """The type of what two ``numbers`` make of a draw."""
+
+    def infer(types: Types, attributes: Attributes) -> ValueType:
+        draw = require_tensor(op, types[0])
+        if draw.dtype is not DType.FLOAT:
+            raise TypeRuleError(f"{op} takes a tensor of float, not {draw.dtype.value}", operand=0)
+        _require_numbers(op, types, 1, *numbers)
+        return pointwise_type(DType.FLOAT, types)
+
+    return infer
 
 
-def _uniform(types: Types, attributes: Attributes) -> ValueType:
-    _require_numbers("uniform", types, 0, "minval", "maxval")
-    _require_seeds("uniform", types, 2)
-    return tensor_type(_floating("uniform", attributes["dtype"] or DType.FLOAT), attributes["shape"])
+def _of_shape(op: str, *numbers: str) -> Infer:
+    """The type of what two ``numbers`` and a seed make for each place of a shape."""
+
+    def infer(types: Types, attributes: Attributes) -> ValueType:
+        _require_numbers(op, types, 0, *numbers)
+        _require_seeds(op, types, 2)
+        return tensor_type(_floating(op, attributes["dtype"] or DType.FLOAT), attributes["shape"])
+
+    return infer
 
 
-def _rand_like(types: Types, attributes: Attributes) -> ValueType:
-    like = require_tensor("rand_like", types[0])
-    _require_seeds("rand_like", types, 1)
-    return tensor_type(_floating("rand_like", like.dtype, 0), like.shape)
+def _like(op: str) -> Infer:
+    """The type of what a seed makes for each element of a tensor."""
+
+    def infer(types: Types, attributes: Attributes) -> ValueType:
+        like = require_tensor(op, types[0])
+        _require_seeds(op, types, 1)
+        return tensor_type(_floating(op, like.dtype, 0), like.shape)
+
+    return infer
 
 
 def _dropout(types: Types, attributes: Attributes) -> tuple[ValueType, ...]:
@@ -154,6 +208,12 @@ def _check_probability(literals: Sequence[Literal | tuple[int, ...] | None]) -> 
         raise TypeRuleError(f"dropout: p is {p:g}, not in [0, 1)", "p is the part that becomes 0", operand=1)
 
 
+def _check_deviation(literals: Sequence[Literal | tuple[int, ...] | None]) -> None:
+    std = literals[1]
+    if isinstance(std, int | float) and not std >= 0:
+        raise TypeRuleError(f"normal: std is {std:g}, which is no deviation", "std is 0 or more", operand=1)
+
+
 def _dropout_dtypes(types: Types, attributes: Attributes) -> tuple[DType, ...]:
     return _dropout(types, attributes)[0].dtype, *(type_.dtype for type_ in types[1:])
 
@@ -168,18 +228,33 @@ _SEEDS = "rng_seed, rng_offset = 0"
 RANDOM = (
     define("linear_index(shape: shape)", Kind.CREATION, lambda types, named: tensor_type(DType.INT64, named["shape"]),
            _linear, example="x: T[M, N] * linear_index([M, N])"),
-    define(f"philox_uniform(index, {_SEEDS})", Kind.POINTWISE, _philox_uniform, draws,
+    define(f"philox_uniform(index, {_SEEDS})", Kind.POINTWISE, _by_index("philox_uniform"), draws,
            operand_dtypes=_all(DType.INT64), cuda="fb::philox_uniform({0}, {1}, {2})", is_random=True, is_costly=True,
            of_elements=False, example="philox_uniform(index: T[M], rng_seed=7)"),
-    define("uniform_between(draw, minval, maxval)", Kind.POINTWISE, _uniform_between, stretched,
+    define(f"philox_normal(index, {_SEEDS})", Kind.POINTWISE, _by_index("philox_normal"), normals,
+           operand_dtypes=_all(DType.INT64), cuda="fb::philox_normal({0}, {1}, {2})", is_random=True, is_costly=True,
+           of_elements=False, example="philox_normal(index: T[M], rng_seed=7)"),
+    define("uniform_between(draw, minval, maxval)", Kind.POINTWISE, _of_draw("uniform_between", "minval", "maxval"),
+           stretched,
            operand_dtypes=_all(DType.FLOAT), cuda="fb::uniform_between({0}, {1}, {2})",
            scalar=lambda dtype, draw, low, high: low + draw * (high - low),
            example="uniform_between(draw: T[M], -1.0, 1.0)"),
-    define(f"uniform(minval, maxval, shape: shape, {_SEEDS}, dtype: dtype = None)", Kind.COMPOSITE, _uniform,
-           _uniform_numbers, is_random=True, example="x: T[M, N] * uniform(-1.0, 1.0, [N], rng_seed=7)"),
-    define(f"rand_like(x, {_SEEDS})", Kind.COMPOSITE, _rand_like,
+    define("normal_around(draw, mean, std)", Kind.POINTWISE, _of_draw("normal_around", "mean", "std"), scaled,
+           operand_dtypes=_all(DType.FLOAT), cuda="fb::normal_around({0}, {1}, {2})",
+           scalar=lambda dtype, draw, mean, std: draw * std + mean,
+           example="normal_around(draw: T[M], 1.0, 0.5)"),
+    define(f"uniform(minval, maxval, shape: shape, {_SEEDS}, dtype: dtype = None)", Kind.COMPOSITE,
+           _of_shape("uniform", "minval", "maxval"), _uniform_numbers, is_random=True,
+           example="x: T[M, N] * uniform(-1.0, 1.0, [N], rng_seed=7)"),
+    define(f"normal(mean, std, shape: shape, {_SEEDS}, dtype: dtype = None)", Kind.COMPOSITE,
+           _of_shape("normal", "mean", "std"), _normal_numbers, is_random=True, check=_check_deviation,
+           example="x: T[M, N] + normal(0.0, 0.02, [N], rng_seed=7)"),
+    define(f"rand_like(x, {_SEEDS})", Kind.COMPOSITE, _like("rand_like"),
            lambda torch, x, seed, offset, dtype: _drawn(torch, x.shape, seed, offset, dtype),
            is_random=True, example="rand_like(x: T[M, N], rng_seed=7)"),
+    define(f"randn_like(x, {_SEEDS})", Kind.COMPOSITE, _like("randn_like"),
+           lambda torch, x, seed, offset, dtype: normals(torch, _linear(torch, x.shape), seed.long(), offset.long()),
+           is_random=True, example="randn_like(x: T[M, N], rng_seed=7)"),
     define(f"dropout(x, p, {_SEEDS})", Kind.COMPOSITE, _dropout, _dropped, results=2,
            operand_dtypes=_dropout_dtypes, is_random=True, check=_check_probability,
            example="dropout(x: T[M, N], 0.1, rng_seed=7)"),

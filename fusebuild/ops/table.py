@@ -25,6 +25,7 @@ from fusebuild.ops import scalars
 from fusebuild.ops.generalized import GENERALIZED
 from fusebuild.ops.indexing import INDEXING
 from fusebuild.ops.op_def import OPERANDS, REQUIRED, Attributes, Kind, OpDef, Parameter, Types, define, dims_of
+from fusebuild.ops.ordering import ORDERING
 from fusebuild.ops.random import RANDOM
 from fusebuild.ops.reductions import REDUCTIONS
 from fusebuild.ops.scattering import SCATTERING
@@ -347,8 +348,8 @@ _CAST = define("cast(x, dtype: dtype)", Kind.POINTWISE, _cast_infer,
                scalar=lambda dtype, x: x, example="cast(x: T[M, N], bfloat16)")  # fmt: skip
 
 OPS: dict[str, OpDef] = by_name(
-    (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _CAST, *_VIEWS, *INDEXING, *SCATTERING, *REDUCTIONS, *GENERALIZED, *_CREATION,
-     *RANDOM, *_LIBRARY)
+    (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _CAST, *_VIEWS, *INDEXING, *SCATTERING, *REDUCTIONS, *GENERALIZED, *ORDERING,
+     *_CREATION, *RANDOM, *_LIBRARY)
 )  # fmt: skip
 """Every op by name, in the order in which the documentation lists them."""
 

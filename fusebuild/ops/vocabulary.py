@@ -91,6 +91,7 @@ _SAYINGS = {
     "put_along_axis": "scatter(x: T[M, N], index: int64[M, K], src: T[M, K], dim=1)",
     "embedding_fwd": "embedding(table: T[V, N], ids: int64[M])",
     "rand uniform_": "uniform(0.0, 1.0, [M, N], rng_seed=1)",
+    "randn": "normal(0.0, 1.0, [M, N], rng_seed=1)",
     "bernoulli": "uniform(0.0, 1.0, [M, N], rng_seed=1) < 0.3",
     "scaled_dot_product_attention sdpa sdpfa_fwd attention":
         "matmul(cast(softmax(matmul(q: T[M, K], k: T[K, N]), dim=1), T), v: T[N, K])",
@@ -101,14 +102,16 @@ _MISSING = {
     "scatter_reduce index_reduce masked_scatter histc":
         "places that an index names get the last update (scatter) or the sum of all (scatter_add), and nothing else",
     "dropout1d dropout2d alpha_dropout feature_dropout": "y, mask = dropout(x, p=0.1, rng_seed=1) is the only kind",
-    "cummax cummin logcumsumexp": "write a lambda, and scan(x, init, combine, dim) with it",
-    "sort argsort topk kthvalue median mode quantile unique": "nothing sorts; max, min, argmax and argmin pick one",
+    "mode unique": "sizes of results depend on sizes alone; sort puts equal elements side by side",
+    "msort": "values, indices = sort(x, dim=0)",
+    "median quantile nanmedian nanquantile kthvalue": "values, indices = sort(x, dim=1), and a slice of the values",
     "nonzero masked_select argwhere": "sizes of results depend on sizes alone; where(mask, x, 0.0) keeps them",
     "conv1d conv2d conv3d conv_transpose2d unfold fold": "nothing convolves; matmul and linear are the only products",
     "max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool2d interpolate grid_sample pixel_shuffle":
         "there is no pooling; reshape, and then max or mean over the dims of a window that do not overlap",
     "batch_norm": "write var_mean(x, dims=[0], correction=0), and the rest: recipes/batchnorm_train.yaml does",
-    "randn randn_like normal randint randperm multinomial": "random numbers are uniform: uniform, rand_like, dropout",
+    "randint randperm multinomial":
+        "random numbers are uniform or normal: uniform, rand_like, dropout, normal, randn_like",
     "meshgrid cartesian_prod combinations": "broadcasting needs no grid: unsqueeze(x, 1) and y meet in any op",
     "fft ifft rfft stft svd qr eig inverse inv det cholesky solve": "there is no linear algebra but matmul and linear",
     "view_as_complex view_as_real polar complex angle conj": "there are no complex numbers",

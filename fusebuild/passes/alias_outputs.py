@@ -72,18 +72,19 @@ class _Orderer:
         for index, earlier in enumerate(self.before):
             for other in earlier:
                 self.after[other].add(index)
+        self.finished: set[int] = set()
         self.overwriting: dict[int, Output] = {}
         """Definitions of aliased outputs that write straight over their input."""
         self.waits_for: dict[int, set[int]] = {}
         for output in fusion.outputs:
             definition = fusion.definition(output.fid)
             if output.alias is not None and definition is not None:
-                assert definition not in self.overwriting, "decompose leaves one result an expr"
+                if definition in self.overwriting:  # one expr writes over one input at most
+                    self._store_later(definition)
                 self.overwriting[definition] = output
                 readers = set(fusion.uses(output.alias)) - {definition} - self.before[definition]
                 self._add_edges(readers, definition)
                 self.waits_for[definition] = readers
-        self.finished: set[int] = set()
         for definition, output in list(self.overwriting.items()):
             if _reads_elsewhere(self.exprs[definition], output.alias):
                 self._store_later(definition)

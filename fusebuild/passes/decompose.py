@@ -21,6 +21,7 @@ from fusebuild.kernels.persistent.fit import ONE_BLOCK
 from fusebuild.ops.table import OPS, Kind, op_of
 from fusebuild.passes.decompose_indexing import INDEXING
 from fusebuild.passes.decompose_lambdas import LAMBDAS, dim_runs, generalized
+from fusebuild.passes.decompose_ordering import ORDERING
 from fusebuild.passes.decompose_random import random
 from fusebuild.passes.decompose_scattering import SCATTERING, rounded_sum
 from fusebuild.passes.rewriting import Link, Rewriter
@@ -323,6 +324,7 @@ _RULES: dict[str, Callable[[Rewriter, Expr], None]] = {
     **LAMBDAS,
     **INDEXING,
     **SCATTERING,
-    **dict.fromkeys(("uniform", "rand_like", "dropout"), random),
+    **ORDERING,
+    **dict.fromkeys(("uniform", "rand_like", "dropout", "normal", "randn_like"), random),
 }
 """How each composite is written in primitives, and the primitives whose forms are more than one."""

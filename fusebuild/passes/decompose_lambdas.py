@@ -105,6 +105,14 @@ def _arg_extreme(rewriter: Rewriter, expr: Expr) -> None:
     _built_in(rewriter, expr, [x, indices], [None, result])
 
 
+def _running_extreme(rewriter: Rewriter, expr: Expr) -> None:
+    """Elements with their coordinates along the dim; both parts are results."""
+    (x,) = rewriter.operands(expr)
+    name = rewriter.value(expr.outputs[1]).name
+    indices = rewriter.coordinate(x.tensor.shape, expr.attribute("dim"), name=f"{name}_own")
+    _built_in(rewriter, expr, [x, indices], expr.outputs)
+
+
 def _softmax_statistics(rewriter: Rewriter, expr: Expr) -> None:
     (x,) = rewriter.operands(expr)
     _built_in(rewriter, expr, [x, _exp_of_one(rewriter, expr, x)], expr.outputs)
@@ -122,7 +130,8 @@ LAMBDAS: dict[str, Callable[[Rewriter, Expr], None]] = {
     **dict.fromkeys(("any", "all", "cumsum", "cumprod"), _of_elements),
     **dict.fromkeys(("argmax", "argmin"), _arg_extreme),
     "online_softmax_statistics": _softmax_statistics,
-    "logsumexp": _logsumexp,
+    **dict.fromkeys(("cummax", "cummin"), _running_extreme),
+    **dict.fromkeys(("logsumexp", "logcumsumexp"), _logsumexp),
 }
 """How each op of :data:`fusebuild.ops.built_in_lambdas.BUILT_IN` is written with its lambda."""
 
@@ -130,7 +139,8 @@ LAMBDAS: dict[str, Callable[[Rewriter, Expr], None]] = {
 def _exp_of_one(rewriter: Rewriter, expr: Expr, x: Value) -> Value:
     """What an element adds to a sum of exponentials: 1, as combining corrects the elements that are infinite. Where
     nothing is combined, they are seen to here."""
-    if any(x.tensor.shape[dim] != 1 for dim in expr.dims):
+    dims = (expr.attribute("dim"),) if op_of(expr).is_running else expr.dims
+    if any(x.tensor.shape[dim] != 1 for dim in dims):
         return rewriter.constant(1.0, name="one")
     return rewriter.emit("exp", [rewriter.emit("sub", [x, _shift(rewriter, x)])])
 

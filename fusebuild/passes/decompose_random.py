@@ -1,4 +1,5 @@
-"""``uniform``, ``rand_like`` and ``dropout``, written with ``linear_index`` and ``philox_uniform``.
+"""``uniform``, ``rand_like`` and ``dropout``, written with ``linear_index`` and ``philox_uniform``, and ``normal`` and
+``randn_like``, written with ``philox_normal``.
 
 The place of an element in the result of the op is what it draws by, and not where a kernel happens to compute it.
 """
@@ -10,19 +11,25 @@ from fusebuild.ir.values import Expr, Value
 from fusebuild.ops.random import DRAW_BITS
 from fusebuild.passes.rewriting import Rewriter
 
+NORMAL = ("normal", "randn_like")
+"""The ops whose numbers are normal."""
+
 
 def random(rewriter: Rewriter, expr: Expr) -> None:
     """Write ``expr`` in primitives."""
     operands, result = rewriter.operands(expr), rewriter.value(expr.outputs[0])
     index = rewriter.emit("linear_index", [], name=f"{result.name}_index", shape=result.tensor.shape)
-    draw = rewriter.emit("philox_uniform", [index, *operands[-2:]], name=f"{result.name}_draw")
+    primitive = "philox_normal" if expr.op in NORMAL else "philox_uniform"
+    draw = rewriter.emit(primitive, [index, *operands[-2:]], name=f"{result.name}_draw")
     if expr.op == "dropout":
         _dropout(rewriter, expr, draw)
         return
-    if result.dtype.is_reduced_precision:
+    if result.dtype.is_reduced_precision and expr.op not in NORMAL:
         draw = _narrowed(rewriter, draw, result.dtype)
     if expr.op == "uniform" and [bound.literal for bound in operands[:2]] != [0, 1]:
         draw = rewriter.emit("uniform_between", [draw, *operands[:2]])
+    if expr.op == "normal" and [number.literal for number in operands[:2]] != [0, 1]:
+        draw = rewriter.emit("normal_around", [draw, *operands[:2]])
     rewriter.replace_cast(expr, draw)
 
 

@@ -282,7 +282,7 @@ class Calls:
         arguments = None if known is None else self._bind(known, node)
         if known is None or arguments is None:
             return None
-        values = self._operands([arguments[parameter.name] for parameter in known.parameters], node)
+        values = self._operands([_argument(arguments, parameter) for parameter in known.parameters], node)
         operands = [value for value in values if value is not None]
         if len(names) == 1 < known.results:
             self._several(node, known.results)
@@ -467,6 +467,14 @@ def nesting(expression: ast.expr, composites: Mapping[str, KnownComposite | None
 def called_composite(node: ast.AST, composites: Mapping[str, KnownComposite | None]) -> KnownComposite | None:
     """Which of ``composites`` the expression ``node`` is a call of."""
     return composites.get(node.func.id) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+
+
+def _argument(arguments: Arguments, parameter: Parameter) -> ast.expr | Literal:
+    """What a call gives for ``parameter``, an input of a composite, or the number that it is otherwise."""
+    if parameter.name in arguments:
+        return arguments[parameter.name]
+    assert isinstance(parameter.default, bool | int | float)
+    return parameter.default
 
 
 def _is_named(node: ast.expr) -> bool:

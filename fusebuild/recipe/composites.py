@@ -1,7 +1,8 @@
 """The composites of a recipe: sub-bodies that are written once, called like ops, and recorded in place.
 
 ```
-composites {name: {inputs [name], body (a literal block), results [name]}}
+composites {name: {inputs [name, or name: the number that it is where a call gives none], body (a literal block),
+                   results [name]}}
 ```
 
 What does not depend on a call is checked once, by reading the body with inputs that have no values yet; types are those
@@ -19,23 +20,26 @@ from functools import partial
 from graphlib import CycleError, TopologicalSorter
 
 from fusebuild.errors import SourceLocation
+from fusebuild.ir.types import Literal
 from fusebuild.ir.values import Value
 from fusebuild.ops.builder import FusionBuilder
-from fusebuild.ops.op_def import Parameter
+from fusebuild.ops.op_def import REQUIRED, Parameter
 from fusebuild.recipe.body import BodyReader, BodyText, Scope, read_statements
 from fusebuild.recipe.calls import MAX_OPS, KnownComposite, called_composite, nesting
 from fusebuild.recipe.fields import Fields
 from fusebuild.recipe.names import MAX_NAME_LENGTH, name_problem
+from fusebuild.recipe.text import Mapping as YamlMapping
 from fusebuild.recipe.text import Node, Problems, Scalar, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompositeSection:
-    """A composite as written."""
+    """A composite as written. ``defaults`` has the numbers that its last inputs are where a call gives none."""
 
     name: str
     place: SourceLocation
     inputs: tuple[Scalar, ...]
+    defaults: Mapping[str, Literal]
     body: Scalar
     results: tuple[Scalar, ...]
 
@@ -44,19 +48,39 @@ def read_composite(fields: Fields, name: str, place: SourceLocation, node: Node)
     """The composite under ``node``, or None after reporting what is wrong with it."""
     before = len(fields.problems.found)
     entries = fields.parts(node, "composite", name, place, ("inputs", "body", "results"))
-    inputs = _names(fields, entries["inputs"], "input") if "inputs" in entries else ()
+    inputs, defaults = _inputs(fields, entries["inputs"]) if "inputs" in entries else ((), {})
     body = fields.text(entries["body"], "statements") if "body" in entries else None
-    results = _names(fields, entries["results"], "result") if "results" in entries else ()
+    named = fields.items(entries["results"], "a list of names") if "results" in entries else ()
+    results = _names(fields, named or (), "result")
     if "results" in entries and not results and len(fields.problems.found) == before:
         fields.problems.add(entries["results"].location, f"composite '{name}' has no result")
     if body is None or len(fields.problems.found) > before:
         return None
-    return CompositeSection(name=name, place=place, inputs=inputs, body=body, results=results)
+    return CompositeSection(name=name, place=place, inputs=inputs, defaults=defaults, body=body, results=results)
 
 
-def _names(fields: Fields, node: Node, what: str) -> tuple[Scalar, ...]:
-    found: dict[str, Scalar] = {}
+def _inputs(fields: Fields, node: Node) -> tuple[tuple[Scalar, ...], dict[str, Literal]]:
+    """The names of the inputs, and the numbers that the last ones are where a call gives none."""
+    items: list[Node] = []
+    defaults: dict[str, Literal] = {}
     for item in fields.items(node, "a list of names") or ():
+        if isinstance(item, YamlMapping) and len(item.entries) == 1:
+            ((name, value),) = item.entries
+            default = fields.number(value)
+            if default is not None:
+                defaults[name.text] = default
+            items.append(name)
+            continue
+        if isinstance(item, Scalar) and defaults:
+            message = f"input '{item.text}' has no default, and '{next(iter(defaults))}' before it has one"
+            fields.problems.add(item.location, message, "inputs that a call may leave out come last")
+        items.append(item)
+    return _names(fields, items, "input"), defaults
+
+
+def _names(fields: Fields, items: Iterable[Node], what: str) -> tuple[Scalar, ...]:
+    found: dict[str, Scalar] = {}
+    for item in items:
         name = fields.name(item, "a name")
         if name is None or not isinstance(item, Scalar):
             continue
@@ -157,7 +181,10 @@ class Composites:
         depths = [nesting(each.value, self._unrecorded) for each in parsed.statements if isinstance(each, ast.Assign)]
         return KnownComposite(
             name=section.name,
-            parameters=tuple(Parameter(name=given.text, default=...) for given in section.inputs),
+            parameters=tuple(
+                Parameter(name=given.text, default=section.defaults.get(given.text, REQUIRED))
+                for given in section.inputs
+            ),
             results=len(section.results),
             nesting=max(depths),
             ops=min(sum(_ops(each, self._unrecorded) for each in parsed.statements), MAX_OPS + 1),

@@ -189,6 +189,12 @@ class Fields:
             return None
         return value
 
+    def number(self, node: Node) -> Literal | None:
+        """``node`` as a constant of the dtype that it is written in: bool, int64 or double."""
+        text = node.text if isinstance(node, Scalar) and node.is_plain else ""
+        is_flag, is_whole = text in ("true", "false"), _INTEGER.fullmatch(text) is not None
+        return self.literal(node, DType.BOOL if is_flag else DType.INT64 if is_whole else DType.DOUBLE)
+
     def tensor(self, node: Node) -> TensorSpelling | None:
         """``node`` as a tensor type such as ``bfloat16[M, N]``."""
         scalar = self.text(node, "a tensor type")

@@ -121,7 +121,7 @@ def _definitions() -> Schema:
         ),
         "lambda": _lambda(),
         "composite": _object(
-            {"inputs": _names(), "body": {"type": "string"}, "results": {**_names(), "minItems": 1}},
+            {"inputs": _inputs_of_composite(), "body": {"type": "string"}, "results": {**_names(), "minItems": 1}},
             required=("inputs", "body", "results"),
         ),
         "output": _object(
@@ -183,6 +183,11 @@ def _mapping(values: Schema, description: str = "") -> Schema:
     """A mapping of names to ``values``."""
     schema = {"type": "object", "propertyNames": _ref("name"), "additionalProperties": values}
     return schema | ({"description": description} if description else {})
+
+
+def _inputs_of_composite() -> Schema:
+    default = {"type": "object", "additionalProperties": {"type": ["number", "boolean"]}, "maxProperties": 1}
+    return {"type": "array", "items": {"anyOf": [_ref("name"), default | {"minProperties": 1}]}}
 
 
 def _names() -> Schema:

@@ -33,6 +33,7 @@ KINDS = {
     Kind.SCATTER: "Writing elements to places that an index names",
     Kind.REDUCTION: "Reductions: many elements become one",
     Kind.SCAN: "Scans: every partial result of a reduction",
+    Kind.ORDER: "Orders: the elements of a dim, sorted",
     Kind.COMPOSITE: "Composites: written in other ops before kernels are planned",
     Kind.CREATION: "Creation: tensors and scalars out of nothing",
     Kind.LIBRARY: "Library calls: cuBLASLt, a segment of their own",

@@ -40,7 +40,7 @@ NO_REFERENCE = {"argmax", "logsumexp", "welford"}
 BOOL, I32, I64, BF16, F32, F64 = (
     DType.BOOL, DType.INT32, DType.INT64, DType.BFLOAT16, DType.FLOAT, DType.DOUBLE,
 )  # fmt: skip
-OTHERWISE = {"cast", "imag", "philox_uniform", "uniform_between"}
+OTHERWISE = {"cast", "imag", "philox_uniform", "philox_normal", "uniform_between", "normal_around"}
 """Pointwise ops that take operands of certain dtypes, or none at all."""
 POINTWISE = sorted(op.name for op in OPS.values() if op.kind is Kind.POINTWISE and op.name not in OTHERWISE)
 OF_INTEGERS = {op for op in POINTWISE if op.startswith(("bitwise", "logical_right")) or op == "gcd"}
@@ -231,7 +231,7 @@ class TestOps:
         check_accepted("prod", [(BF16, ("M", "N"))], dims=(1,), dtype=F64)
 
     def test_positions_and_scans(self) -> None:
-        for op in ("argmax", "argmin", "cumsum", "cumprod"):
+        for op in ("argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"):
             for dtype in (F32, BF16, I32, BOOL):
                 check_accepted(op, [(dtype, ("M", "N"))], dim=1)
 
@@ -270,6 +270,9 @@ class TestRandomNumbers:
             ("u = rand_like(x, seed)", {"u": "float"}),
             ("u = rand_like(h, seed)", {"u": "bfloat16"}),
             ("u = uniform(-1.0, p, [M, 2, N], seed, dtype=half)", {"u": "half"}),
+            ("u = randn_like(x, seed)", {"u": "float"}),
+            ("u = randn_like(h, seed)", {"u": "bfloat16"}),
+            ("u = normal(-1.0, p, [M, 2, N], seed, dtype=half)", {"u": "half"}),
             ("y, m = dropout(x, p, seed)", {"y": "float", "m": "bool"}),
             ("y, m = dropout(h, 0.9, seed)", {"y": "bfloat16", "m": "bool"}),
             ("y = linear_index([M, N]) + x", {"y": "float"}),
@@ -291,15 +294,17 @@ class TestRandomNumbers:
         assert same_distribution(torch.ones(3), torch.ones(3))
         assert not same_distribution(torch.ones(3), torch.full((3,), 1.1))
 
-    def test_the_draws_of_our_counter_have_no_torch_function(self) -> None:
-        text = text_of({"x": "int64[N]"}, "u = philox_uniform(x, 1)", {"u": "float"})
+    @pytest.mark.parametrize("op", ["philox_uniform", "philox_normal"])
+    def test_the_draws_of_our_counter_have_no_torch_function(self, op: str) -> None:
+        text = text_of({"x": "int64[N]"}, f"u = {op}(x, 1)", {"u": "float"})
         with pytest.raises(NoReferenceError) as caught:
             torch_module(recipe_of(text).fusion)
         (found,) = caught.value.diagnostics
-        assert found.message == "torch cannot be asked for the random numbers of philox_uniform"
+        assert found.message == "torch cannot be asked for the random numbers of " + op
 
-    def test_bounds_are_met_as_the_oracle_meets_them(self) -> None:
-        text = text_of({"x": "float[N]"}, "u = uniform_between(x, -2.0, s)", {"u": "float"}, scalars={"s": "double"})
+    @pytest.mark.parametrize("op", ["uniform_between", "normal_around"])
+    def test_bounds_are_met_as_the_oracle_meets_them(self, op: str) -> None:
+        text = text_of({"x": "float[N]"}, f"u = {op}(x, -2.0, s)", {"u": "float"}, scalars={"s": "double"})
         fusion = recipe_of(text).fusion
         check(fusion, random_inputs(fusion, {"N": 99}, seed=1))
 

@@ -441,7 +441,7 @@ def test_every_pointwise_op_can_be_recorded_and_said_as_a_recipe(name: str) -> N
             operands = [fd.define_tensor([3], True, dtype) for _ in OPS[name].operands]
             if name == "where":
                 operands[0] = operands[0] != operands[1]
-            if name in ("philox_uniform", "uniform_between"):
+            if name in ("philox_uniform", "philox_normal", "uniform_between", "normal_around"):
                 operands[1:] = [fd.define_scalar(None, dtype) for _ in operands[1:]]
             try:
                 result = getattr(fd.ops, name)(*operands, **({"dtype": DataType.Half} if name == "cast" else {}))

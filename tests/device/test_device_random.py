@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fusebuild.ops.random import draws, philox4x32_10, stretched
+from fusebuild.ops.random import draws, normals, philox4x32_10, scaled, stretched
 from support.device_harness import library, ptx_of
 from support.places import DEVICE
 
@@ -53,6 +53,23 @@ def test_device_and_oracle_draw_the_same_floats(seed: int, offset: int) -> None:
     assert torch.equal(vectors[:503], want[:503])
 
 
+@pytest.mark.parametrize(("seed", "offset"), SEEDS)
+def test_device_and_oracle_draw_the_same_normal_numbers(seed: int, offset: int) -> None:
+    index = torch.cat([torch.arange(503), torch.tensor([2**34, 2**63 - 1, -1, -(2**63)])])
+    out = torch.full((len(index),), -1.0)
+    library("random").run("normal", (4,), (128,), index, out, seed, offset, len(index))
+    want = normals(torch, index, torch.tensor(seed), torch.tensor(offset))
+    torch.testing.assert_close(out.double(), want, rtol=4 * 2.0**-24, atol=1e-15)
+
+
+def test_normal_numbers_are_scaled_with_one_rounding() -> None:
+    draw = normals(torch, torch.arange(1024), torch.tensor(3), torch.tensor(0)).float()
+    for mean, std in ((0.0, 1.0), (-3.5, 0.1), (1e-3, 1e4), (7.0, 0.0)):
+        out = torch.zeros_like(draw)
+        library("random").run("around", (8,), (128,), draw, torch.tensor([mean, std]), out, len(draw))
+        assert torch.equal(out, scaled(torch, draw, torch.tensor(mean), torch.tensor(std)).float())
+
+
 def test_a_float_is_the_upper_24_bits_of_its_word() -> None:
     out, index = torch.zeros(4), torch.arange(4)
     library("random").run("uniform", (1,), (128,), index, out, 0, 0, 4)
@@ -84,3 +101,13 @@ def test_nvcc_draws_four_neighbours_with_the_multiplications_of_one(tmp_path: Pa
     }
     assert 20 <= products["uniform"] <= 24
     assert products["uniform_vectors"] <= products["uniform"]
+
+
+def test_nvcc_makes_four_normal_neighbours_of_two_radii_and_two_angles(tmp_path: Path) -> None:
+    """A logarithm converts its exponent, and a pair of sine and cosine rounds to a quarter turn."""
+    entries = ptx_of(DEVICE / "random.cu", tmp_path).split(".entry ")[1:]
+    made = {
+        entry.split("(")[0].strip(): (entry.count("cvt.rn.f32.s32"), entry.count("cvt.rni.f32.f32"))
+        for entry in entries
+    }
+    assert (made["normal"], made["normal_vectors"]) == ((1, 1), (2, 2))

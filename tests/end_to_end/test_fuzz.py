@@ -29,7 +29,7 @@ from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.target.table import TARGETS
 from support.argument_manager import run_segments
 from support.random_fusions import random_fusion
-from support.strategies import exact_inputs, fusions
+from support.strategies import WITH_ORDER, exact_inputs, fusions
 
 torch = pytest.importorskip("torch")
 
@@ -77,7 +77,7 @@ def _without_nan(tensor: Any) -> Any:
     return tensor.nan_to_num() if tensor.is_floating_point() else tensor
 
 
-@given(fusions())
+@given(fusions(kinds=WITH_ORDER))
 @FUZZ
 @seed(20261121)
 def test_any_fusion_is_planned_and_computes_the_same_in_segments(fusion: Fusion) -> None:

@@ -23,7 +23,7 @@ from support.zero_sizes import HOST_MEMORIES, Tally, check_artifact, zero_cases
 torch = pytest.importorskip("torch")
 
 
-NONE_ALLOWED = ("built_in_lambdas", "indexing_rows")
+NONE_ALLOWED = ("built_in_lambdas", "indexing_rows", "top_rows")
 """Fusions that choose from dims of every symbol, or read them by index."""
 
 

@@ -75,6 +75,7 @@ def test_the_order_in_which_they_are_asked() -> None:
         "repeating_pointwise",
         "scan",
         "scatter",
+        "order",
         "library",
     ]
 

@@ -105,6 +105,18 @@ RANDOM: list[Refusal] = [
     ("dropout", [(I32, ("N",)), 0.5, 1, 0], {}, "dropout takes floating numbers, not int32", "", 0),
     ("philox_uniform", [MATRIX, 1, 0], {}, "philox_uniform takes a tensor of integers, not float", "", 0),
     ("philox_uniform", [3, 1, 0], {}, "philox_uniform takes a tensor, not a scalar", "", 0),
+    ("philox_normal", [MATRIX, 1, 0], {}, "philox_normal takes a tensor of integers, not float", "", 0),
+    ("philox_normal", [(I64, ("N",)), 1.0, 0], {}, "philox_normal takes an integer scalar as rng_seed, not double", "",
+     1),
+    ("normal", [MATRIX, 1.0, 1, 0], {"shape": ()}, "normal takes a number as mean, not a tensor", "", 0),
+    ("normal", [0.0, False, 1, 0], {"shape": ()}, "normal takes a number as std, not bool", "", 1),
+    ("normal", [0.0, -0.5, 1, 0], {"shape": ()}, "normal: std is -0.5, which is no deviation", "std is 0 or more", 1),
+    ("normal", [0, float("nan"), 1, 0], {"shape": ()}, "normal: std is nan, which is no deviation", "std is 0 or more",
+     1),
+    ("normal", [0, 1, 1, 0], {"shape": (), "dtype": I32}, "normal yields floating numbers, not int32", "", None),
+    ("randn_like", [(I64, ("N",)), 1, 0], {}, "randn_like takes floating numbers, not int64", "", 0),
+    ("randn_like", [MATRIX, 1, 1.0], {}, "randn_like takes an integer scalar as rng_offset, not double", "", 2),
+    ("normal_around", [(F64, ("N",)), 1, 2], {}, "normal_around takes a tensor of float, not double", "", 0),
     ("uniform_between", [(F64, ("N",)), 1, 2], {}, "uniform_between takes a tensor of float, not double", "", 0),
 ]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from fusebuild.errors import RecipeError
 from fusebuild.ir.dtype import DType
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.random import philox4x32_10
+from fusebuild.oracle.bounds import BOUNDS
 from fusebuild.oracle.reference import evaluate, evaluate_fp64, torch_dtype
 from fusebuild.pipeline import compile_recipes, plan_recipe
 from fusebuild.runtime.loader import LoadedPlan, load
@@ -38,13 +40,17 @@ SEEDS: tuple[Operand, ...] = (I64, 0)
 class TestTypes:
     def test_draws_are_float(self) -> None:
         assert result_types("philox_uniform", [(I32, ("M", 1)), *SEEDS]) == ["float[M, 1]"]
+        assert result_types("philox_normal", [(I64, ("M", 1)), *SEEDS]) == ["float[M, 1]"]
         assert result_types("uniform_between", [MATRIX, 0, F64]) == ["float[M, N]"]
+        assert result_types("normal_around", [MATRIX, 0, F64]) == ["float[M, N]"]
         assert result_types("linear_index", [], shape=("M", 3)) == ["int64[M, 3]"]
 
     @pytest.mark.parametrize("dtype", [F64, F32, F16, BF16])
     def test_numbers_like_a_tensor_have_its_dtype(self, dtype: DType) -> None:
         assert result_types("rand_like", [(dtype, ("M", "N")), *SEEDS]) == [f"{dtype.value}[M, N]"]
-        assert result_types("uniform", [0.0, F64, *SEEDS], shape=("M", 1), dtype=dtype) == [f"{dtype.value}[M, 1]"]
+        assert result_types("randn_like", [(dtype, ("M", "N")), *SEEDS]) == [f"{dtype.value}[M, N]"]
+        for op in ("uniform", "normal"):
+            assert result_types(op, [0.0, F64, *SEEDS], shape=("M", 1), dtype=dtype) == [f"{dtype.value}[M, 1]"]
 
     def test_an_expanded_tensor_gets_a_number_for_each_element(self) -> None:
         builder = FusionBuilder("test")
@@ -67,7 +73,7 @@ def drawn(op: str, dtype: DType, sizes: Sequence[int], seed: int, offset: int, *
     builder = FusionBuilder("test")
     x = builder.tensor(dtype, tuple(sizes))
     given = [builder.constant(each) for each in (*operands, seed, offset)]
-    results = builder.call(op, [*([] if op == "uniform" else [x]), *given], named)
+    results = builder.call(op, [*([] if op in ("uniform", "normal") else [x]), *given], named)
     for result in results:
         builder.output(result)
     ones = torch.ones(*sizes, dtype=torch_dtype(dtype))
@@ -143,6 +149,48 @@ def test_bounds() -> None:
         assert abs(float(got.mean()) - 2) < 4 * (64 / 12 / 4096) ** 0.5
 
 
+def normal_of(index: int, seed: int, offset: int) -> float:
+    """The normal number of an element, as the documentation says."""
+    first, second = (word(index & -2 | part, seed, offset) for part in (0, 1))
+    share = torch.tensor(float(torch.tensor(first).float()) * 2.0**-32 + 2.0**-33, dtype=torch.float64).float()
+    radius, angle = math.sqrt(-2 * math.log(float(share))), 2 * math.pi * (second >> 8) / 2**24
+    return radius * (math.sin(angle) if index % 2 else math.cos(angle))
+
+
+@pytest.mark.parametrize(("seed", "offset"), [(0, 0), (1234, 5), (-1, 2**40), (2**63 - 1, -(2**63))])
+@pytest.mark.parametrize("dtype", [F32, F64, F16, BF16])
+def test_a_normal_number_is_made_of_its_pairs_words(dtype: DType, seed: int, offset: int) -> None:
+    want = torch.tensor([normal_of(index, seed, offset) for index in range(105)], dtype=torch.float64).reshape(SIZES)
+    typed, wide = (results[0] for results in drawn("randn_like", dtype, SIZES, seed, offset))
+    torch.testing.assert_close(wide, want, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(typed.double(), want, rtol=BOUNDS[dtype], atol=1e-12)
+
+
+def test_normal_numbers_are_normal() -> None:
+    """Moments, 64 cells of equal probability, pairs and neighbours, at a fixed seed: each within four deviations."""
+    count = 2**20
+    ((z,), _) = drawn("randn_like", F32, (count,), 2011, 0)
+    x = z.double()
+    assert 4.5 < float(x.abs().max()) < 6.77
+    for power, (mean, variance) in {1: (0, 1), 2: (1, 2), 3: (0, 15), 4: (3, 96)}.items():
+        assert abs(float((x**power).mean()) - mean) < 4 * (variance / count) ** 0.5
+    cells = (torch.special.ndtr(x) * 8).long().clamp(max=7)
+    for distance in (1, 2, 3, 4, 1024):
+        pairs = torch.bincount(cells[:-distance] * 8 + cells[distance:], minlength=64)
+        expected = (count - distance) / 64
+        assert abs(float(((pairs - expected) ** 2 / expected).sum()) - 63) < 4 * (2 * 63) ** 0.5
+    squares = torch.corrcoef(torch.stack([x[::2] ** 2, x[1::2] ** 2]))[0, 1]
+    assert abs(float(squares)) < 4 * (2 / count) ** 0.5
+
+
+def test_mean_and_deviation() -> None:
+    ((z,), _) = drawn("normal", F32, (4096,), 5, 0, 0, 1, shape=(4096,))
+    for got in (each[0] for each in drawn("normal", F32, (4096,), 5, 0, -2.0, 0.25, shape=(4096,))):
+        torch.testing.assert_close(got.double(), z.double() * 0.25 - 2, rtol=1e-6, atol=1e-6)
+    ((same,), _) = drawn("normal", F32, (64,), 5, 0, 3.0, 0.0, shape=(64,))
+    assert bool((same == 3).all())
+
+
 # Passes
 
 
@@ -157,6 +205,11 @@ class TestPasses:
     def test_dropout_in_primitives(self) -> None:
         found = ops("y, m = dropout(x, p, s)", {"y": "bfloat16", "m": "bool"})
         assert found == ["linear_index", "philox_uniform", "ge", "sub", "truediv", "mul", "where", "cast"]
+
+    def test_normal_numbers_in_primitives(self) -> None:
+        found = ops("y = normal(p, 2.0, [M, N], s)\n_ = set(x)", {"y": "half"})
+        assert found == ["linear_index", "philox_normal", "normal_around", "cast"]
+        assert ops("y = normal(0, 1, [M, N], s) + p\n_ = set(x)", {"y": "float"}) == [*found[:2], "add"]
 
     def test_a_known_p_is_folded(self) -> None:
         body, outputs = "y, m = dropout(x, {}, s)\n_ = set(p)", {"y": "bfloat16", "m": "bool"}
@@ -193,7 +246,8 @@ def with_random(fd: FusionDefinition) -> None:
     like = fd.ops.rand_like(x, rng_seed=seed, rng_offset=offset)
     drawn = fd.ops.uniform(fd.define_scalar(0.0), 2.0, x.shape(), DataType.BFloat16, rng_seed=seed, rng_offset=offset)
     kept, mask = fd.ops.dropout(drawn, 0.1, seed)
-    for output in (like, fd.ops.cast(kept, DataType.Half), mask):
+    normal = fd.ops.normal(fd.define_scalar(0.0), 0.5, x.shape(), rng_seed=seed, rng_offset=offset)
+    for output in (like, fd.ops.cast(kept, DataType.Half), mask, fd.ops.add(normal, fd.ops.randn_like(x, seed))):
         fd.add_output(output)
 
 
@@ -207,9 +261,9 @@ def test_definitions_are_printed_and_recorded_again() -> None:
     assert str(copy) == str(fd)
     recipe = recipe_of(str(RecipeText(fd.fusion))).fusion
     inputs = [torch.zeros(5, 7, dtype=torch.bfloat16), 11]
-    like, kept, mask = evaluate(fd.fusion, inputs)
-    assert [like.dtype, kept.dtype, mask.dtype] == [torch.bfloat16, torch.float16, torch.bool]
-    for one, other in zip((like, kept, mask), evaluate(recipe, inputs), strict=True):
+    found = evaluate(fd.fusion, inputs)
+    assert [each.dtype for each in found] == [torch.bfloat16, torch.float16, torch.bool, torch.float32]
+    for one, other in zip(found, evaluate(recipe, inputs), strict=True):
         assert torch.equal(one, other)
 
 
@@ -237,6 +291,9 @@ SCHEDULES = {
     "in_columns": ("u = rand_like(x, seed, offset)\ny = u + 0.0 * max(u, dims=[0, 1], keepdim=True)", "float"),
     "turned": ("y = where(t < 0.0, 0.0, permute(rand_like(x, seed, offset), permutation=[2, 0, 1]))", "float"),
     "reshaped": ("y = uniform(0, 1, [A * B * C], seed, offset)\n_ = set(x)", "float"),
+    "normal_flat": ("y = randn_like(x, seed, offset)", "float"),
+    "normal_in_rows": ("u = randn_like(x, seed, offset)\ny = u + 0.0 * max(u, dims=[2], keepdim=True)", "float"),
+    "normal_turned": ("y = where(t < 0.0, 0.0, permute(randn_like(x, seed, offset), permutation=[2, 0, 1]))", "float"),
     "by_place": ("y = philox_uniform(linear_index([A, B, C]), seed, offset)\n_ = set(x)", "float"),
 }
 
@@ -246,7 +303,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedPlan]:
     """One artifact for each of :data:`SCHEDULES`."""
     texts = dict[str, str]()
     for name, (body, dtype) in SCHEDULES.items():
-        inputs = {"x": "float[A, B, C]", **({"t": "float[C, A, B]"} if name == "turned" else {})}
+        inputs = {"x": "float[A, B, C]", **({"t": "float[C, A, B]"} if name.endswith("turned") else {})}
         texts[name] = text_of(inputs, body, {"y": dtype}, name=name, scalars={"seed": "int64", "offset": "int64"},
                               cases="A: 4, B: 16, C: 64")  # fmt: skip
     folder = compile_for_host(tmp_path_factory.mktemp("random"), texts)
@@ -264,14 +321,18 @@ integers = st.integers(-(2**63), 2**63 - 1)
 def test_draws_do_not_depend_on_the_kernel(
     plans: dict[str, LoadedPlan], sizes: tuple[int, int, int], seed: int, offset: int
 ) -> None:
-    (want,), _ = drawn("rand_like", F32, sizes, seed, offset)
+    ((uniform,), _), ((normal,), _) = (drawn(op, F32, sizes, seed, offset) for op in ("rand_like", "randn_like"))
     x = torch.zeros(*sizes)
     for name, plan in plans.items():
-        tensors = [x, torch.zeros(sizes[2], *sizes[:2])] if name == "turned" else [x]
+        is_turned = name.endswith("turned")
+        tensors = [x, torch.zeros(sizes[2], *sizes[:2])] if is_turned else [x]
         got = plan(*tensors, seed, offset)
         got = got[0] if isinstance(got, tuple) else got
-        got = got.permute(1, 2, 0) if name == "turned" else got.reshape(sizes)
-        assert torch.equal(got, want), name
+        got = got.permute(1, 2, 0) if is_turned else got.reshape(sizes)
+        if name.startswith("normal"):
+            torch.testing.assert_close(got, normal, rtol=1e-6, atol=1e-6, msg=name)
+        else:
+            assert torch.equal(got, uniform), name
 
 
 def test_neighbours_in_a_vector_are_told_by_one_aligned_place() -> None:

@@ -67,12 +67,12 @@ def drawn(chance: random.Random, dtype: DType) -> Literal:
 
 
 POINTWISE = [op.name for op in OPS.values() if op.kind is Kind.POINTWISE]
-"""Of these, philox_uniform draws, and imag is no op of any dtype here."""
+"""Of these, philox_uniform and philox_normal draw, and imag is no op of any dtype here."""
 CASES = [(op, dtype) for op in POINTWISE for dtype in DType if OPS[op].scalar and takes(op, dtype)]
 
 
 def test_every_op_that_takes_numbers_has_a_meaning_for_them() -> None:
-    assert {op for op in POINTWISE if OPS[op].scalar is None} == {"imag", "philox_uniform"}
+    assert {op for op in POINTWISE if OPS[op].scalar is None} == {"imag", "philox_uniform", "philox_normal"}
     for op, dtype in CASES:
         assert has_scalar_meaning(op, OPS[op].operand_dtypes(element_types(op, dtype), {"dtype": dtype})), (op, dtype)
 

@@ -67,8 +67,9 @@ def test_a_hint_knows_the_name(name: str, hint: str) -> None:
     [
         ("F.gelu(x)", "only ops can be called, by their bare names | write gelu(…)"),
         ("x.unsqueeze(1)", "only ops can be called, by their bare names | write unsqueeze(…)"),
-        ("torch.topk(x, 3)", "only ops can be called, by their bare names | "
-         "nothing sorts; max, min, argmax and argmin pick one"),
+        ("torch.topk(x, 3)", "only ops can be called, by their bare names | write topk(…)"),
+        ("torch.unique(x)", "only ops can be called, by their bare names | "
+         "sizes of results depend on sizes alone; sort puts equal elements side by side"),
         ("zeros(x)", "unknown op 'zeros' | write full([M, N], 0.0)"),
         ("dropout(x, 0.1)",
          "dropout needs the argument 'rng_seed' | the signature is dropout(x, p, rng_seed, rng_offset=0)"),

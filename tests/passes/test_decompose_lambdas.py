@@ -153,7 +153,7 @@ class TestForms:
         assert dim_runs(shape, dims) == runs
 
     def test_what_is_left_is_primitive(self) -> None:
-        calls = [f"{op}(x, dim=1)" for op in ("argmax", "argmin", "cumsum", "cumprod")]
+        calls = [f"{op}(x, dim=1)" for op in ("argmax", "argmin", "cumsum", "cumprod", "logcumsumexp")]
         calls += [f"{op}(x, dims=[0, 2], keepdim=True)" for op in ("any", "all", "logsumexp")]
         lines = [f"y{index} = {call}" for index, call in enumerate(calls)]
         fusion = run_passes(fusion_of({"x": "float[A, B, C]"}, "\n".join(lines), *(f"y{i}" for i in range(len(calls)))))
@@ -349,6 +349,61 @@ class TestRunning:
         x = torch.tensor([[2], [0]]).to(torch_dtype(dtype))
         (got,) = results(built_in("cumsum", dtype, ("M", 1), dim=1), x)
         assert torch.equal(got, x.to(got.dtype))
+
+
+class TestRunningExtremes:
+    SPECIAL = (1.0, -1.0, 0.0, -0.0, math.nan, math.inf, -math.inf)
+
+    @pytest.mark.parametrize("op", ["cummax", "cummin"])
+    @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.value)
+    def test_values_and_the_last_index_of_equals(self, op: str, dtype: DType) -> None:
+        numbers = torch.tensor(self.SPECIAL if dtype.is_floating else (3, -1, 0, 2))
+        drawn = torch.randint(0, len(numbers), (40, 23), generator=torch.Generator().manual_seed(1))
+        x = numbers[drawn].to(torch_dtype(dtype))
+        values, indices = results(built_in(op, dtype, dim=1), x)
+        wanted = getattr(torch, op)(x, 1)
+        assert torch.equal(indices, wanted.indices)
+        torch.testing.assert_close(values, wanted.values.to(values.dtype), rtol=0, atol=0, equal_nan=True)
+
+    @pytest.mark.parametrize("dim", [0, 1, -1])
+    @pytest.mark.parametrize("sizes", [(3, 4, 5), (1, 7, 1), (0, 3, 2), (2, 0, 3)])
+    def test_along_every_dim_of_every_size(self, dim: int, sizes: tuple[int, ...]) -> None:
+        x = torch.randn(sizes, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+        for op in ("cummax", "cummin"):
+            values, indices = results(built_in(op, DType.DOUBLE, ("A", "B", "C"), dim=dim), x)
+            wanted = getattr(torch, op)(x, dim)
+            assert torch.equal(values, wanted.values)
+            assert torch.equal(indices, wanted.indices)
+
+    def test_both_parts_may_overwrite_inputs(self) -> None:
+        fusion = fusion_of({"x": "float[M, N]", "n": "int64[M, N]"}, "v, i = cummax(x, dim=1)\n_ = set(n)",
+                           v="{dtype: float, alias: x}", i="{dtype: int64, alias: n}")  # fmt: skip
+        assert forms(run_passes(fusion)) == ["iota", "broadcast", "scan", "set"]
+        assert_unchanged(fusion)
+
+    def test_statistics_may_overwrite_two_inputs_as_well(self) -> None:
+        fusion = fusion_of({"x": "float[M, N]", "a": "float[M]", "b": "float[M]"},
+                           "m, s = online_softmax_statistics(x, dims=[1])\n_ = a + b",
+                           m="{dtype: float, alias: a}", s="{dtype: float, alias: b}")  # fmt: skip
+        assert forms(run_passes(fusion)) == ["reduce [1]", "set"]
+        assert_unchanged(fusion)
+
+
+class TestRunningSumsOfExponentials:
+    @pytest.mark.parametrize("dim", [0, 1, 2])
+    @pytest.mark.parametrize("sizes", [(3, 4, 5), (1, 7, 1), (0, 3, 2), (2, 0, 3)])
+    def test_along_every_dim_of_every_size(self, dim: int, sizes: tuple[int, ...]) -> None:
+        x = 50 * torch.randn(sizes, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+        (got,) = results(built_in("logcumsumexp", DType.DOUBLE, ("A", "B", "C"), dim=dim), x)
+        torch.testing.assert_close(got, torch.logcumsumexp(x, dim))
+
+    def test_infinities(self) -> None:
+        rows = [[-math.inf, -math.inf, 1.0, math.inf, 2.0], [-math.inf, math.inf, -math.inf, math.nan, 1.0]]
+        x = torch.tensor(rows, dtype=torch.float64)
+        for own, dim in ((x, 1), (x.t().contiguous(), 0), (x[:, :1], 1)):
+            shape = ("M", 1) if own.shape[1] == 1 else ("M", "N")
+            (got,) = results(built_in("logcumsumexp", DType.DOUBLE, shape, dim=dim), own)
+            torch.testing.assert_close(got, torch.logcumsumexp(own, dim), equal_nan=True)
 
 
 PRODUCT = """\

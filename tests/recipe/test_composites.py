@@ -482,3 +482,31 @@ class TestInspect:
         assert unknown == tuple(msgspec.structs.replace(each, segments=None) for each in found)
         text = Inspection(plan=artifact.plan, target="host", sizes=None, composites=unknown).as_text()
         assert "\n  normalize (block.yaml:16): segments not known\n" in text
+
+
+SCALED = """\
+fusion: scaled
+inputs: {x: "float[M, N]"}
+composites:
+  scaled:
+    inputs: [x, by: 2.0, shift: 1, is_shifted: true]
+    body: |
+      y = where(is_shifted, x * by + shift, x * by)
+    results: [y]
+body: |
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "whole"),
+    [
+        ("scaled(x)", "scaled(x, 2.0, 1, True)"),
+        ("scaled(x, 3)", "scaled(x, 3, 1, True)"),
+        ("scaled(x, shift=4.5)", "scaled(x, 2.0, 4.5, True)"),
+        ("scaled(x, is_shifted=False, by=0.5)", "scaled(x, 0.5, 1, False)"),
+    ],
+)
+def test_what_a_call_leaves_out_is_what_the_composite_says(call: str, whole: str) -> None:
+    short, full = (parse_recipe(f"{SCALED}  y = {each}\noutputs: {{y: float}}\n", "r.yaml") for each in (call, whole))
+    assert print_fusion(short.fusion) == print_fusion(full.fusion)
+    assert [each.name for each in short.fusion.composites] == ["scaled"]

@@ -24,6 +24,7 @@ LAYERS = (
 
 FAMILIES = (
     "common", "alias", "library", "pointwise", "scatter", "transpose", "reduction", "outer_persistent", "persistent",
+    "order",
     "scan", "inner_outer", "families", "render",
 )  # fmt: skip
 """The same for what lies in ``fusebuild/kernels/``."""

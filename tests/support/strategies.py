@@ -32,6 +32,9 @@ _LITERALS = (0, 1, 2, 3, 0.0, -0.0, 1.0, 0.5, True, False)
 _KINDS = ("unary", "binary", "binary", "where", "cast", "reduction", "broadcast", "squeeze", "expand",
           "broadcast_in_dim", "pow", "constant", "permute", "slice", "pad", "cat", "take", "scatter",
           "reshape")  # fmt: skip
+WITH_ORDER = (*_KINDS, "along")
+"""The kinds of ops that :func:`fusions` draws, with sorts and scans."""
+_ALONG = ("sort", "argsort", "topk", "cummax", "cummin", "cumsum")
 _SCATTERED = ("scatter", "scatter_add", "index_copy", "index_add", "index_put", "index_put_accumulate")
 _INDEXED = ("take", "index_select", "take_along_axis", "gather", "embedding")
 
@@ -100,6 +103,14 @@ def _call_on_tensor(
         named = {} if op.startswith("index_put") else {"dim": dim}
         src = draw(st.sampled_from((builder.constant(2), *tensors)))
         return builder.call(op, [x, _pick(draw, tensors), src], named)
+    if kind == "along":
+        op = draw(st.sampled_from(_ALONG))
+        along: dict[str, Any] = {"dim": draw(st.integers(-len(shape), max(0, len(shape) - 1)))}
+        if op == "topk":
+            along |= {"k": draw(st.integers(1, 2)), "largest": draw(st.booleans())}
+        elif op in ("sort", "argsort"):
+            along["descending"] = draw(st.booleans())
+        return builder.call(op, [x], along)
     if kind == "reshape":
         first = draw(st.integers(0, len(shape)))
         last = draw(st.integers(first, len(shape)))
@@ -132,10 +143,10 @@ def _add_outputs(draw: st.DrawFn, builder: FusionBuilder, values: Sequence[Value
 
 
 @st.composite
-def fusions(draw: st.DrawFn, *, max_exprs: int = 12, aliases: bool = True) -> Fusion:
+def fusions(draw: st.DrawFn, *, max_exprs: int = 12, aliases: bool = True, kinds: Sequence[str] = _KINDS) -> Fusion:
     """A Fusion over the symbols of :data:`EXTENTS`: mixed dtypes and ranks, pointwise ops, casts, views, reductions
     with and without keepdim, parts of tensors, tensors side by side, elements by number, constants, repeated outputs,
-    and (with ``aliases``) outputs that overwrite inputs."""
+    and (with ``aliases``) outputs that overwrite inputs; ``kinds`` are those of its ops."""
     builder = FusionBuilder("random")
     values = [builder.tensor(DType.FLOAT, ("M", "N")), builder.tensor(DType.BFLOAT16, ("N", "K"))]
     values += [
@@ -148,7 +159,7 @@ def fusions(draw: st.DrawFn, *, max_exprs: int = 12, aliases: bool = True) -> Fu
         if not any(value.is_tensor for value in recent):
             recent = values
         try:
-            values += _call(draw, builder, draw(st.sampled_from(_KINDS)), recent)
+            values += _call(draw, builder, draw(st.sampled_from(kinds)), recent)
         except TypeRuleError:
             continue
     _add_outputs(draw, builder, values, aliases)

@@ -26,14 +26,14 @@ from fusebuild.ops.table import Kind, op_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """One loop: its extent, and the reductions and scans (indices of exprs) that run over it."""
+    """One loop: its extent, and the reductions, scans and sorts (indices of exprs) that run over it."""
 
     extent: Formula
     walkers: frozenset[int]
 
     @property
     def reduced(self) -> bool:
-        """Whether some reduction or scan runs over the loop."""
+        """Whether some reduction, scan or sort runs over the loop."""
         return bool(self.walkers)
 
 
@@ -83,7 +83,7 @@ def domain_of(task: Task) -> Domain:
     for index, expr in zip(task.exprs, task.steps, strict=True):
         for a, b in _same_loop(task, expr):
             loops.join(a, b)
-        if op_of(expr).kind in (Kind.REDUCTION, Kind.SCAN):
+        if op_of(expr).kind in (Kind.REDUCTION, Kind.SCAN, Kind.ORDER):
             for key in walked_dims(task, expr):
                 walked.setdefault(key, set()).add(index)
     _join_parallel_loops(task, fids, loops)
@@ -113,7 +113,7 @@ def domain_of(task: Task) -> Domain:
 
 
 def walked_dims(task: Task, expr: Expr) -> tuple[tuple[int, int], ...]:
-    """``(fid, dim)`` of the operands' dims that a reduction or scan runs over; dims of size 1 only where all are."""
+    """``(fid, dim)`` of the operands' dims that a reduction, scan or sort runs over; of size 1 only where all are."""
     dims = expr.dims if op_of(expr).kind is Kind.REDUCTION else (expr.attribute("dim"),)
     tensors = [fid for fid in expr.inputs if task.fusion.value(fid).is_tensor]
     long = [(fid, dim) for dim in dims for fid in tensors if task.fusion.value(fid).tensor.shape[dim] != 1]
@@ -484,16 +484,18 @@ def _magnitudes(offset: Formula) -> list[Formula]:
 def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere: Mapping[int, Storage]) -> AxisDomain:
     """``domain`` with loops merged into axes wherever every value in memory, its ``own`` or ``elsewhere``, allows it.
 
-    A reduced loop merges only with one that the same reductions run over. The loops of an ``iota`` and of what has
-    bounds stay alone, since their coordinates are read, and so do those along which updates are scattered; those of a
-    ``linear_index`` merge as if it were in memory. Loops along which nothing in memory changes (those of an expand that
-    is stored compactly) are dropped, but for those of updates.
+    A reduced loop merges only with one that the same reductions run over. The loops of an ``iota``, of a sorted dim and
+    of what has bounds stay alone, since their coordinates are read, and so do those along which updates are scattered;
+    those of a ``linear_index`` merge as if it were in memory. Loops along which nothing in memory changes (those of an
+    expand that is stored compactly) are dropped, but for those of updates.
     """
     pointers = {fid: f"{'T' if storage.tensor == fid else 'X'}{fid}" for fid, storage in own.items()}
     memory = {pointers[fid]: (fid, storage) for fid, storage in own.items()}
     memory |= {f"X{fid}": (fid, storage) for fid, storage in elsewhere.items()}
     strides = {pointer: _loop_strides(domain, *stored) for pointer, stored in memory.items()}
     alone = {loop for expr in task.steps if expr.op == "iota" for loop in domain.dims[expr.outputs[0]]}
+    sorts = [expr for expr in task.steps if op_of(expr).kind is Kind.ORDER]
+    alone |= {domain.dims[fid][expr.attribute("dim")] for expr in sorts for fid in expr.outputs}
     alone |= {domain.dims[fid][dim] for fid, storage in elsewhere.items() for dim, _, _ in storage.bounds}
     scattered = {domain.dims[expr.inputs[2]][expr.attribute("dim")] for expr in scatters(task)}
     alone |= scattered

@@ -85,6 +85,9 @@ def _check_scans(task: Task, domain: AxisDomain) -> None:
     reduced = frozenset(loop for loop, info in enumerate(domain.domain.loops) if info.reduced)
     if not ordered(task):
         raise UnfitError("there is no scan")
+    for index in indices_of(task, Kind.ORDER):
+        fid = task.fusion.exprs[index].outputs[0]
+        raise UnfitError(f"{task.fusion.value(fid).name} is a sort", fid)
     for index in sorted((*indices_of(task, Kind.REDUCTION), *indices_of(task, Kind.SCAN))):
         expr = task.fusion.exprs[index]
         fid = expr.outputs[0]

@@ -398,6 +398,9 @@ FUSEBUILD_DEVICE float exp2_or_zero(float x) {
 
 FUSEBUILD_DEVICE int count_bits(unsigned x) { return __popc(x); }
 
+// Whether `test` holds in any lane of the warp. All of them take part.
+FUSEBUILD_DEVICE bool any_lane(bool test) { return __any_sync(0xffffffffu, test); }
+
 // 1 / x to 1 unit in the last place; of a subnormal x, infinity, and 0 where it is subnormal itself.
 FUSEBUILD_DEVICE float approximate_reciprocal(float x) {
   float result;
@@ -432,5 +435,9 @@ FUSEBUILD_DEVICE float erfcinv(float x) { return ::erfcinvf(x); }
 FUSEBUILD_DEVICE double erfcinv(double x) { return ::erfcinv(x); }
 FUSEBUILD_DEVICE float lgamma(float x) { return ::lgammaf(x); }
 FUSEBUILD_DEVICE double lgamma(double x) { return ::lgamma(x); }
+// Of x times pi, whose product is never rounded.
+FUSEBUILD_DEVICE void sin_and_cos_of_pi(float x, float& sine, float& cosine) {
+  ::sincospif(x, &sine, &cosine);
+}
 
 }  // namespace fusebuild

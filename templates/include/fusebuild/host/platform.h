@@ -215,6 +215,11 @@ FUSEBUILD_DEVICE float exp2_or_zero(float x) {
 
 FUSEBUILD_DEVICE int count_bits(unsigned x) { return __builtin_popcount(x); }
 
+FUSEBUILD_DEVICE bool any_lane(bool test) {
+  for (int mask = 16; mask > 0; mask /= 2) test = shuffle<Shuffle::kXor>(test, mask, 32) || test;
+  return test;
+}
+
 FUSEBUILD_DEVICE float approximate_reciprocal(float x) { return 1.0f / x; }
 
 FUSEBUILD_DEVICE float max_or_nan(float a, float b) {
@@ -246,5 +251,10 @@ FUSEBUILD_DEVICE float erfcinv(float x) { return static_cast<float>(host::erfcin
 FUSEBUILD_DEVICE double erfcinv(double x) { return host::erfcinv(x); }
 FUSEBUILD_DEVICE float lgamma(float x) { return host::log_gamma(x); }
 FUSEBUILD_DEVICE double lgamma(double x) { return host::log_gamma(x); }
+FUSEBUILD_DEVICE void sin_and_cos_of_pi(float x, float& sine, float& cosine) {
+  const double angle = 3.14159265358979323846 * x;
+  sine = static_cast<float>(::sin(angle));
+  cosine = static_cast<float>(::cos(angle));
+}
 
 }  // namespace fusebuild
