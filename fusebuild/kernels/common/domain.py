@@ -493,23 +493,11 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
     memory = {pointers[fid]: (fid, storage) for fid, storage in own.items()}
     memory |= {f"X{fid}": (fid, storage) for fid, storage in elsewhere.items()}
     strides = {pointer: _loop_strides(domain, *stored) for pointer, stored in memory.items()}
-    alone = {loop for expr in task.steps if expr.op == "iota" for loop in domain.dims[expr.outputs[0]]}
-    sorts = [expr for expr in task.steps if op_of(expr).kind is Kind.ORDER]
-    alone |= {domain.dims[fid][expr.attribute("dim")] for expr in sorts for fid in expr.outputs}
-    alone |= {domain.dims[fid][dim] for fid, storage in elsewhere.items() for dim, _, _ in storage.bounds}
     scattered = {domain.dims[expr.inputs[2]][expr.attribute("dim")] for expr in scatters(task)}
-    alone |= scattered
     moving = _moving([*strides.values(), *_linear_strides(task, domain)])
     changing = _moving(strides.values()).keys() | scattered
-    groups: list[list[int]] = []
-    for loop in range(len(domain.loops)):
-        if not domain.loops[loop].reduced and loop not in changing:
-            continue
-        previous = groups[-1][-1] if groups else None
-        if previous is not None and not {previous, loop} & alone and _merges(domain, moving, previous, loop):
-            groups[-1].append(loop)
-        else:
-            groups.append([loop])
+    walked = [at for at, loop in enumerate(domain.loops) if loop.reduced or at in changing]
+    groups = _merged(domain, walked, moving, _counted(task, domain, elsewhere) | scattered)
     axis_of = {loop: axis for axis, group in enumerate(groups) for loop in group}
     innermost = {group[-1]: axis for axis, group in enumerate(groups)}
 
@@ -546,6 +534,30 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
 
 
 _LoopStrides: TypeAlias = "dict[int, tuple[Formula | None, int | None]]"
+
+
+def _counted(task: Task, domain: Domain, elsewhere: Mapping[int, Storage]) -> set[int | None]:
+    """The loops whose coordinates are read."""
+    sorts = [expr for expr in task.steps if op_of(expr).kind is Kind.ORDER]
+    return {
+        *(loop for expr in task.steps if expr.op == "iota" for loop in domain.dims[expr.outputs[0]]),
+        *(domain.dims[fid][expr.attribute("dim")] for expr in sorts for fid in expr.outputs),
+        *(domain.dims[fid][dim] for fid, storage in elsewhere.items() for dim, _, _ in storage.bounds),
+    }
+
+
+def _merged(
+    domain: Domain, walked: Iterable[int], moving: Mapping[int, Sequence[_LoopStrides]], alone: set[int | None]
+) -> list[list[int]]:
+    """The loops that are ``walked``, neighbours that merge together; those ``alone`` merge with none."""
+    groups: list[list[int]] = []
+    for loop in walked:
+        previous = groups[-1][-1] if groups else None
+        if previous is not None and not {previous, loop} & alone and _merges(domain, moving, previous, loop):
+            groups[-1].append(loop)
+        else:
+            groups.append([loop])
+    return groups
 
 
 def _moving(strides: Iterable[_LoopStrides]) -> dict[int, list[_LoopStrides]]:
