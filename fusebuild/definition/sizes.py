@@ -69,13 +69,32 @@ def with_rulers(fusion: Fusion, rulers: Mapping[int, int], given: Mapping[int, A
     found = dict(given)
     known: dict[Formula, int] = {}
     for fid in fusion.inputs:
-        if fid in rulers:
-            measure = fusion.value(rulers[fid])
-            number = _number(fusion, measure, given, known)
-            found[fid] = _measured(f"{fusion.name}: '{measure.name}'", number, device)
-        if fid in found and fusion.value(fid).is_tensor:
-            known |= zip(fusion.value(fid).tensor.shape, getattr(found[fid], "shape", ()), strict=False)
+        if fid in given and fusion.value(fid).is_tensor:
+            known |= zip(fusion.value(fid).tensor.shape, getattr(given[fid], "shape", ()), strict=False)
+    left = [fid for fid in fusion.inputs if fid in rulers]
+    while left:
+        fid = next((fid for fid in left if _is_known(fusion, fusion.value(rulers[fid]), known)), left[0])
+        left.remove(fid)
+        measure = fusion.value(rulers[fid])
+        number = _number(fusion, measure, given, known)
+        found[fid] = _measured(f"{fusion.name}: '{measure.name}'", number, device)
+        known |= zip(fusion.value(fid).tensor.shape, found[fid].shape, strict=False)
     return found
+
+
+def _is_known(fusion: Fusion, scalar: Value, known: Mapping[Formula, int]) -> bool:
+    """Whether all sizes are ``known`` that ``scalar`` follows from: the one that a reshape was not given follows from
+    those that it was, whose rulers may come later."""
+    expr = fusion.expr_of(scalar.fid)
+    if expr is None:
+        return True
+    if expr.op == "size":
+        extent: Formula = expr.attribute("extent")
+        return extent in known or {*symbols(extent)} <= {*known}
+    if expr.op == "reshape":
+        own = fusion.value(expr.outputs[0]).tensor.shape
+        return sum(not {*symbols(extent)} <= {*known} for extent in own) <= 1
+    return all(_is_known(fusion, fusion.value(fid), known) for fid in expr.inputs)
 
 
 def _number(fusion: Fusion, scalar: Value, given: Mapping[int, Any], known: Mapping[Formula, int]) -> Literal | None:
@@ -86,12 +105,10 @@ def _number(fusion: Fusion, scalar: Value, given: Mapping[int, Any], known: Mapp
     if expr is None:
         number: Literal = given[scalar.fid]
         return number
-    sizes = {symbol: size for symbol, size in known.items() if isinstance(symbol, str)}
     if expr.op == "size":
-        extent: Formula = expr.attribute("extent")
-        return known[extent] if extent in known else evaluate(extent, sizes)
+        return _size(expr.attribute("extent"), known)
     if expr.op == "reshape":
-        return _left_out(fusion, expr, sizes)
+        return _left_out(fusion, expr, known)
     operands = [_number(fusion, fusion.value(fid), given, known) for fid in expr.inputs]
     numbers = [number for number in operands if number is not None]
     if len(numbers) < len(operands):
@@ -99,11 +116,17 @@ def _number(fusion: Fusion, scalar: Value, given: Mapping[int, Any], known: Mapp
     return fold(expr.op, numbers, operand_dtypes(fusion, expr), scalar.dtype)
 
 
-def _left_out(fusion: Fusion, reshape: Expr, sizes: Mapping[str, int]) -> int:
+def _size(extent: Formula, known: Mapping[Formula, int]) -> int:
+    """The size that ``extent`` is. A dim may be known whose symbols are not: what a reshape splits."""
+    sizes = {symbol: size for symbol, size in known.items() if isinstance(symbol, str)}
+    return known[extent] if extent in known else evaluate(extent, sizes)
+
+
+def _left_out(fusion: Fusion, reshape: Expr, known: Mapping[Formula, int]) -> int:
     """The size that ``reshape`` was not given. Raises ``ValueError`` where none fits."""
-    count, shape = fusion.value(reshape.inputs[0]).tensor.numel, reshape.attribute("shape")
-    others = [evaluate(extent, sizes) for extent in shape if {*symbols(extent)} <= {*sizes}]
-    elements, part = evaluate(count, sizes), math.prod(others)
+    whole, shape = fusion.value(reshape.inputs[0]).tensor.shape, reshape.attribute("shape")
+    others = [_size(extent, known) for extent in shape if {*symbols(extent)} <= {*known}]
+    elements, part = math.prod(_size(extent, known) for extent in whole), math.prod(others)
     if part == 0 or elements % part:
         given = ", ".join(map(str, others))
         raise ValueError(f"{fusion.name}: {elements} elements cannot be reshaped to {given} and -1")

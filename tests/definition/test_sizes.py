@@ -195,3 +195,12 @@ def test_the_device_may_be_named_where_no_tensor_says_it(own_cache: Path) -> Non
     with FusionDefinition() as fd:
         fd.add_output(fd.ops.iota(fd.define_scalar(None, DataType.Int)))
     assert torch.equal(fd.execute([4], device="cpu")[0], torch.arange(4))
+
+
+def test_the_size_that_a_reshape_leaves_out_may_come_before_one_that_it_is_given(own_cache: Path) -> None:
+    with FusionDefinition() as fd:
+        x, n = fd.define_tensor([-1, -1], True), fd.define_scalar(None, DataType.Int)
+        fd.add_output(fd.ops.reshape(x, [x.size(0), -1, n]) * 2.0)
+    x_given = torch.rand(4, 6)
+    (got,) = fd.execute([x_given, 3])
+    assert got.equal(x_given.reshape(4, 2, 3) * 2.0)

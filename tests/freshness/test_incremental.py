@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import logging
 import os
 import shutil
@@ -216,7 +217,7 @@ class TestStale:
         assert planned == ["pair", "tiny"]
 
     def test_another_library(self, work: Path, planned: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(build_record, "version", lambda name: "99" if name == "jinja2" else "1")
+        monkeypatch.setattr(importlib.metadata, "version", lambda name: "99" if name == "jinja2" else "1")
         compile_in(work, dry_run=True)
         assert planned == ["pair", "tiny"]
 

@@ -151,7 +151,7 @@ class TestLives:
 
 class TestArguments:
     def test_an_overwritten_input_is_gone_for_later_segments(self) -> None:
-        text = text_of({"x": "float[M, N]"}, "y = x * 2.0\na = sum(x, dims=[0, 1])",
+        text = text_of({"x": "float[M, N]"}, "y = x * 2.0\na = x @ permute(x, [1, 0])",
                        {"y": "{dtype: float, alias: x}", "a": "float"})  # fmt: skip
         segmented = cut(text)
         inputs = random_inputs(segmented.fusion, {"M": 3, "N": 4}, seed=0)

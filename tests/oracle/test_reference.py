@@ -223,7 +223,7 @@ def test_extents_come_from_the_inputs_and_must_agree() -> None:
         evaluate(fusion, [torch.ones(2, 3), torch.ones(3, dtype=torch.float64)])
 
 
-def layout_inputs() -> tuple[Fusion, list[Any]]:
+def layout_inputs(seed: int = 2) -> tuple[Fusion, list[Any]]:
     builder = FusionBuilder("layouts")
     values: list[Value] = [
         builder.tensor(F32, ("M", "N"), contiguity=(True, False)),
@@ -237,7 +237,7 @@ def layout_inputs() -> tuple[Fusion, list[Any]]:
     builder.scalar(BOOL)
     builder.output(values[0])
     fusion = builder.finish()
-    return fusion, random_inputs(fusion, EXTENTS, seed=3)
+    return fusion, random_inputs(fusion, EXTENTS, seed=seed)
 
 
 def test_random_inputs_have_the_declared_layout() -> None:
@@ -251,6 +251,11 @@ def test_random_inputs_have_the_declared_layout() -> None:
     assert real > 0
     assert isinstance(whole, int)
     assert isinstance(truth, bool)
+
+
+def test_every_other_seed_has_strides_that_vectors_may_take() -> None:
+    _, (inner, outer, column_major, expanded, *_) = layout_inputs(seed=3)
+    assert [t.stride() for t in (inner, outer, column_major, expanded)] == [(96, 8), (16, 1), (1, 5), (0, 1)]
 
 
 def test_random_integers_lie_in_the_range_that_is_asked_for() -> None:

@@ -68,7 +68,8 @@ def test_outer_and_full_variances_are_one_reduction(shape: str, dims: list[int],
     fusion = variance(shape, dims, op=op)
     assert reductions(fusion) == ["welford"]
     accepting = [scheduler.name for scheduler in FAMILIES if scheduler.accepts(fusion.whole(), SM_90) is None]
-    assert accepting == ["reduction"]
+    assert accepting[0] == "reduction"
+    assert {*accepting} <= {"reduction", "storing_reduction"}
 
 
 @pytest.mark.parametrize("op", ["var", "var_mean", "welford"])

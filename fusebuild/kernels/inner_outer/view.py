@@ -150,7 +150,7 @@ class _Walk:
                 self._stores(stored),
                 Sweep(results=rows.results(narrow if at == last else [])),
             )
-            sweeps.append(sweep)
+            sweeps.append(sweep.without_idle_coordinates())
         return tuple(sweeps)
 
     def _stores(self, fids: Sequence[int]) -> Sweep:

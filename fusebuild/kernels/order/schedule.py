@@ -22,12 +22,10 @@ from fusebuild.kernels.common.rows import MAX_THREADS, SYSTEM_BYTES, WARP
 from fusebuild.kernels.common.spec import (
     KernelParameter,
     VariantSpec,
-    indices_of,
     kernel_parameters,
     workspace_parameter,
 )
 from fusebuild.kernels.order.shape import OrderShape, shape_of
-from fusebuild.ops.table import Kind
 
 BLOCK = 128
 """Threads of a block that several rows share."""
@@ -107,11 +105,6 @@ TOP_THREADS: tuple[tuple[int, int | None], ...] = ((WARP, 1024), (256, 32768), (
 
 def check(task: Task) -> None:
     shape_of(task)
-
-
-def orders(task: Task) -> tuple[int, ...]:
-    """Indices of the task's sorts."""
-    return indices_of(task, Kind.ORDER)
 
 
 def variants(planner: Planner) -> list[VariantSpec]:

@@ -64,7 +64,7 @@ def shape_of(task: Task) -> OrderShape:
 
 def _check_kinds(task: Task) -> None:
     """Raise :class:`UnfitError` unless there is one sort and nothing that combines elements."""
-    for kind in (Kind.REDUCTION, Kind.SCAN):
+    for kind in (Kind.REDUCTION, Kind.SCAN, Kind.SCATTER):
         for index in indices_of(task, kind):
             fid = task.fusion.exprs[index].outputs[0]
             raise UnfitError(f"{task.fusion.value(fid).name} is a {kind.value}", fid)

@@ -32,6 +32,10 @@ class RowsAlone:
     again: Lines
     body: Lines
 
+    def names_row(self, lines: Lines) -> bool:
+        """Whether ``lines`` name the row that they are about."""
+        return is_named("row", lines)
+
 
 def rows_alone(spec: KernelSpec, heuristics: TiledHeuristics) -> RowsAlone | None:
     """None where no kernel has such rows."""

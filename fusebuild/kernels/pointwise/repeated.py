@@ -15,8 +15,9 @@ from fusebuild.kernels.common.unfit import UnfitError
 
 
 def repeated_along(domain: AxisDomain, fids: Iterable[int]) -> frozenset[int]:
-    """The axes that some of the tensors ``fids`` lack."""
-    return frozenset(axis for fid in fids for axis in domain.every if axis not in domain.accesses[fid].axes)
+    """The axes that some of the tensors ``fids`` lack; what is scattered goes to a place of its own along each."""
+    accesses = [access for fid in fids if (access := domain.accesses[fid]).position is None]
+    return frozenset(axis for access in accesses for axis in domain.every if axis not in access.axes)
 
 
 def repeated_outputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:

@@ -70,6 +70,10 @@ def variants(planner: Planner) -> list[VariantSpec]:
     return [*(make(planner, width) for width in small for make in (_short_rows, _rows)), _rows(planner, last)]
 
 
+OTHERS = {Kind.ORDER: "sort", Kind.SCATTER: "scatter"}
+"""What families of their own do, by what people call it."""
+
+
 def ordered(task: Task) -> tuple[int, ...]:
     """Indices of the task's scans and of its reductions in order."""
     return tuple(
@@ -85,9 +89,10 @@ def _check_scans(task: Task, domain: AxisDomain) -> None:
     reduced = frozenset(loop for loop, info in enumerate(domain.domain.loops) if info.reduced)
     if not ordered(task):
         raise UnfitError("there is no scan")
-    for index in indices_of(task, Kind.ORDER):
-        fid = task.fusion.exprs[index].outputs[0]
-        raise UnfitError(f"{task.fusion.value(fid).name} is a sort", fid)
+    for expr in task.steps:
+        if (kind := op_of(expr).kind) in (Kind.ORDER, Kind.SCATTER):
+            fid = expr.outputs[0]
+            raise UnfitError(f"{task.fusion.value(fid).name} is a {OTHERS[kind]}", fid)
     for index in sorted((*indices_of(task, Kind.REDUCTION), *indices_of(task, Kind.SCAN))):
         expr = task.fusion.exprs[index]
         fid = expr.outputs[0]

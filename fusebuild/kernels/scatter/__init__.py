@@ -1,25 +1,46 @@
-"""Elements that are written to places which an index names."""
+"""Elements that are written to places which an index names.
+
+The modules are imported when the first task scatters.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.family import Family
+from fusebuild.kernels.common.planner import Planner
+from fusebuild.kernels.common.spec import KernelSpec, VariantSpec
 from fusebuild.kernels.common.storage import scatters
-from fusebuild.kernels.scatter.lists_view import scatter_clear, scatter_list
-from fusebuild.kernels.scatter.places_view import scatter_places
-from fusebuild.kernels.scatter.schedule import check, variants
-from fusebuild.kernels.scatter.updates_view import scatter_updates
+from fusebuild.kernels.common.view import KernelView
+
+TEMPLATES = ("scatter_clear", "scatter_list", "scatter_places", "scatter_updates")
+
+
+def _check(task: Task) -> None:
+    from fusebuild.kernels.scatter.schedule import check
+
+    check(task)
+
+
+def _variants(planner: Planner) -> Sequence[VariantSpec]:
+    from fusebuild.kernels.scatter.schedule import variants
+
+    return variants(planner)
+
+
+def _view(spec: KernelSpec) -> KernelView:
+    from fusebuild.kernels.scatter.views import VIEWS
+
+    return VIEWS[spec.template](spec)
+
 
 FAMILY = Family(
     folder="scatter",
     name="scatter",
-    check=check,
-    variants=variants,
-    views={
-        "scatter_clear": scatter_clear,
-        "scatter_list": scatter_list,
-        "scatter_places": scatter_places,
-        "scatter_updates": scatter_updates,
-    },
+    check=_check,
+    variants=_variants,
+    views=dict.fromkeys(TEMPLATES, _view),
     exclusive=scatters,
     has_short_blocks=True,
     reads_slices_by_vectors=True,

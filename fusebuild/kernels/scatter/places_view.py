@@ -115,10 +115,11 @@ def _scalars(body: _Places) -> tuple[Expr, ...]:
 def _last(body: _Places) -> Sweep:
     """The last update takes the place of what was there."""
     update = body.of_update()
+    element = (*update.element, f"after[k] = {body.operand(body.src, body.value(body.scatter.result).dtype)};")
     return Sweep(
-        row=(f"const Index {body.update} = first;",),
+        row=lines_named((f"const Index {body.update} = first;",), (*update.vector, *element)),
         vector=update.vector,
-        element=(*update.element, f"after[k] = {body.operand(body.src, body.value(body.scatter.result).dtype)};"),
+        element=element,
         stores=("after[k] = before[k];",),
     )
 

@@ -70,7 +70,7 @@ def check(task: Task) -> None:
     found = scatters(task)
     results = {expr.outputs[0] for expr in found}
     for expr in task.steps:
-        if (kind := op_of(expr).kind) in (Kind.REDUCTION, Kind.SCAN):
+        if (kind := op_of(expr).kind) in (Kind.REDUCTION, Kind.SCAN, Kind.ORDER):
             raise UnfitError(f"{expr.op} is a {kind.value}", expr.outputs[0])
         if not results.isdisjoint(expr.inputs):
             raise UnfitError(f"{expr.op} reads what is scattered", expr.outputs[0])

@@ -92,7 +92,11 @@ class TestScheduling:
             "inner_persistent": "inner_persistent: linear is a library call (test.yaml:6)",
             "outer_persistent": "outer_persistent: linear is a library call (test.yaml:6)",
             "inner_outer_persistent": "inner_outer_persistent: linear is a library call (test.yaml:6)",
+            "storing_reduction": "storing_reduction: linear is a library call (test.yaml:6)",
+            "repeating_pointwise": "repeating_pointwise: linear is a library call (test.yaml:6)",
             "scan": "scan: linear is a library call (test.yaml:6)",
+            "scatter": "scatter: t is not scattered (test.yaml:6)",
+            "order": "order: there is no sort (test.yaml:6)",
             "library": "library: linear is a library call, a segment of its own (test.yaml:6)",
         }
 

@@ -3,7 +3,7 @@
 // schedule: threads=64
 // launch: segment 1, vec8_int32 on sm_90: grid ceil_div(ceil_div(C, 8)*A, 64), 1, 1; block 64, 1, 1; overlaps what is
 //   before; given x, s, middle, latest, seen, A, B, C, stride(s, 0), stride(s, 1); if A*B*C < 2146435072, (C % 8) == 0,
-//   aligned(x, 16), aligned(middle, 16), aligned(latest, 16), aligned(seen, 8)
+//   aligned(x, 16), aligned(s, 16), aligned(middle, 16), aligned(latest, 16), aligned(seen, 8)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -38,7 +38,7 @@ constexpr int kThreads = 64;
 constexpr int kVec = 8;  // columns per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_outer_17431f48eae27d32(
+scan_outer_2ac36e2e889f83a7(
     const float* T0,  // x: float[A, B, C]
     const float* T1,  // s: float[A?, B?, C]
     float* __restrict__ T4,  // middle: float[A, B, C]
@@ -63,13 +63,14 @@ scan_outer_17431f48eae27d32(
   FUSEBUILD_UNROLL_BY(4)
   for (Index r = 0; r < depth; ++r) {
     const fb::Vec<float, kVec> v0 = fb::load<kVec>(T0 + (outer * n1 + r) * n2 + inner);
+    const fb::Vec<float, kVec> v1 = fb::load<kVec>(T1 + outer * T1_stride0 + r * T1_stride1 + inner);
     fb::Vec<float, kVec> o4;
     fb::Vec<float, kVec> o9;
     fb::Vec<bool, kVec> o10;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const float t0 = v0[k];
-      const float t1 = T1[outer * T1_stride0 + r * T1_stride1 + inner + k];  // s
+      const float t1 = v1[k];
       const bool t6 = t0 > 0.5f;  // ordered_ranks.yaml:21
       const float t7 = fb::where(t6, t0, 0.0f);  // ordered_ranks.yaml:21
       a3[k] = lambdas::builtin_cumsum_float::combine(a3[k], {t0});
@@ -88,4 +89,4 @@ scan_outer_17431f48eae27d32(
   }
 }
 
-FUSEBUILD_ENTRY(scan_outer_17431f48eae27d32)
+FUSEBUILD_ENTRY(scan_outer_2ac36e2e889f83a7)

@@ -37,7 +37,7 @@ constexpr int kThreads = 256;  // they walk one row, tile by tile
 constexpr int kVec = 1;  // neighbouring elements per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_477c7d8e744dd5e8(
+scan_c00148035879782e(
     const float* T0,  // x: float[A, B, C]
     const float* T1,  // s: float[A?, B?, C]
     const float* T2,  // t: float[A, B, C] stride_order=[0, 1, 2]
@@ -69,12 +69,13 @@ scan_477c7d8e744dd5e8(
     const bool active = wanted < columns;  // spare threads repeat the first elements and combine nothing
     const Index col = active ? wanted : 0;
     const fb::Vec<float, kVec> v0 = fb::load<kVec>(r0 + col);
+    const fb::Vec<float, kVec> v1 = fb::load<kVec>(r1 + col);
     auto x4 = fb::states<lambdas::builtin_cumsum_float, kVec>({0.0f});
     auto x8 = fb::states<lambdas::last, kVec>({0.0f, false});
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const float t0 = v0[k];
-      const float t1 = r1[col];  // s
+      const float t1 = v1[k];
       const float t2 = r2[col * T2_stride2];  // t
       const bool t5 = t1 > 0.0f;  // ordered_ranks.yaml:22
       const float t6 = fb::where(t5, t0, 0.0f);  // ordered_ranks.yaml:22
@@ -100,4 +101,4 @@ scan_477c7d8e744dd5e8(
   T9[row] = t9;
 }
 
-FUSEBUILD_ENTRY(scan_477c7d8e744dd5e8)
+FUSEBUILD_ENTRY(scan_c00148035879782e)
