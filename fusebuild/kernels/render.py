@@ -27,7 +27,6 @@ from fusebuild.kernels.families import template_folders, view_of
 from fusebuild.system.resources import templates_dir
 
 _PLACEHOLDER, _PARAMETERS, _CONSTANTS = "FUSEBUILD_KERNEL_NAME", "FUSEBUILD_PARAMETERS", "FUSEBUILD_CONSTANTS"
-_COMMENT = re.compile(r"\s*//[^\n]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +153,8 @@ def _used_parameters(spec: KernelSpec, source: str) -> tuple[KernelParameter, ..
 
 def strip_comments(text: str) -> str:
     """``text`` without ``//`` comments and blank lines."""
-    lines = _COMMENT.sub("", text).splitlines()
-    return "\n".join(line for line in lines if line.strip()) + "\n"
+    lines = (line if "//" not in line else line[: line.index("//")].rstrip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.isspace()) + "\n"
 
 
 def _banner(spec: KernelSpec, origin: Origin) -> tuple[str, ...]:

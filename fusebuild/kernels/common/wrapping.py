@@ -21,6 +21,8 @@ def wrapped(text: str, width: int = WIDTH) -> str:
 
 
 def _parts(line: str, width: int) -> list[str]:
+    if len(line) <= width and "//" not in line:
+        return [line.rstrip()]
     code, slashes, comment = line.partition("//")
     indent = len(line) - len(line.lstrip())
     if slashes and not code.strip():
