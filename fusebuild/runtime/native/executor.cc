@@ -251,7 +251,8 @@ void Executor::AskDevice(Bound* bound) const {
 static bool StepsAreAligned(const Bound& bound, const std::vector<FreeStride>& strides, int64_t bytes) {
   for (const FreeStride& free : strides) {
     const DLTensor& tensor = *bound.tensors[free.input];
-    if (tensor.shape[free.dim] > 1 && tensor.strides[free.dim] * Bytes(tensor.dtype) % bytes != 0) return false;
+    if (tensor.shape[free.dim] > 1 && tensor.strides[free.dim] * Bytes(tensor.dtype) % bytes != 0)
+      return false;
   }
   return true;
 }
@@ -263,10 +264,9 @@ void Executor::AnswerAlignments(Bound* bound) const {
     const int index = plan_.alignment_addresses[i];
     const int64_t bytes = plan_.names.alignments[i].bytes;
     const bool is_slot = index >= plan_.SlotAddress(0);
-    bound->SetAligned(i,
-                      is_slot ? kWorkspaceAlignment % bytes == 0
-                              : IsAligned(bound->addresses[index], bytes) &&
-                                    StepsAreAligned(*bound, plan_.alignment_strides[i], bytes));
+    bound->SetAligned(i, is_slot ? kWorkspaceAlignment % bytes == 0
+                                 : IsAligned(bound->addresses[index], bytes) &&
+                                       StepsAreAligned(*bound, plan_.alignment_strides[i], bytes));
   }
 }
 
