@@ -320,16 +320,16 @@ def indices_of(task: Task, kind: Kind) -> tuple[int, ...]:
 
 def tensor_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
     """Pointers of the task's tensors, inputs first; for a window on a tensor that of the whole one."""
-    names = {output.fid: output.name for output in task.fusion.outputs}
-    found: list[KernelParameter] = []
-    for fid, access in domain.accesses.items():
-        value = task.fusion.value(fid)
-        comment = f"{names.get(fid, value.name)}: {value.type}"
-        if value.window is None:
-            found += _pointers(task, [(access.pointer, value, comment)])
-        else:
-            found += [replace(each, part=_part(access, comment)) for each in _whole_parameters(task, [access])]
-    return found
+    names, value = {output.fid: output.name for output in task.fusion.outputs}, task.fusion.value
+    comments = {fid: f"{names.get(fid, value(fid).name)}: {value(fid).type}" for fid in domain.accesses}
+    parts = [
+        None if value(fid).window is None else _part(access, comments[fid]) for fid, access in domain.accesses.items()
+    ]
+    tensors = [
+        (access.pointer, value(fid), comments[fid]) if part is None else _whole(task, access)
+        for part, (fid, access) in zip(parts, domain.accesses.items(), strict=True)
+    ]
+    return [replace(each, part=part) for each, part in zip(_pointers(task, tensors), parts, strict=True)]
 
 
 def _part(access: Access, comment: str) -> Part:
@@ -340,14 +340,13 @@ def _part(access: Access, comment: str) -> Part:
 
 def source_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
     """Pointers that index ops read from, one each."""
-    return _whole_parameters(task, domain.sources.values())
+    return _pointers(task, [_whole(task, access) for access in domain.sources.values()])
 
 
-def _whole_parameters(task: Task, accesses: Iterable[Access]) -> list[KernelParameter]:
-    """Pointers of the tensors that ``accesses`` read elsewhere or in part, one each."""
-    value = task.fusion.value
-    read = [(access.pointer, value(access.tensor), value(access.fid).name) for access in accesses]
-    return _pointers(task, [(name, own, f"{own.name}: {own.type}, for {result}") for name, own, result in read])
+def _whole(task: Task, access: Access) -> tuple[str, Value, str]:
+    """The pointer of the tensor that ``access`` reads elsewhere or in part, the tensor, and what is said of it."""
+    own = task.fusion.value(access.tensor)
+    return access.pointer, own, f"{own.name}: {own.type}, for {task.fusion.value(access.fid).name}"
 
 
 def _pointers(task: Task, tensors: Iterable[tuple[str, Value, str]]) -> list[KernelParameter]:
