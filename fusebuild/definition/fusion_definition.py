@@ -267,8 +267,7 @@ class FusionDefinition:
         """
         device = self._device_of(inputs) if device is None else _device_named(device)
         completed = self._completed(inputs, device)
-        results = self._in_their_dims(self._sharing(completed, device) if share else self._run(completed, device))
-        return [result for result, output in zip(results, self.fusion.outputs, strict=True) if output.alias is None]
+        return self._given_back(self._sharing(completed, device) if share else self._run(completed, device))
 
     def validate(self, inputs: Sequence[Any], reference_outputs: Sequence[Any] | None = None) -> list[Any]:
         """:meth:`execute`, its results compared with ``reference_outputs``, else with an evaluation in double
@@ -278,8 +277,7 @@ class FusionDefinition:
 
         device = self._device_of(inputs)
         completed = self._completed(inputs, device)
-        results = self._in_their_dims(require_close(self, completed, reference_outputs, device))
-        return [result for result, output in zip(results, self.fusion.outputs, strict=True) if output.alias is None]
+        return self._given_back(require_close(self, completed, reference_outputs, device))
 
     def repro_script_for(self, inputs: Sequence[Any] | None = None) -> str:
         """A script that records this definition and, given ``inputs``, executes it on tensors like them."""
@@ -307,6 +305,11 @@ class FusionDefinition:
         scalars = [given for given, tensor in zip(completed, is_tensor, strict=True) if not tensor]
         results = self._plan_for(device, fusion)(*tensors, *scalars)
         return results if isinstance(results, tuple) else (results,)
+
+    def _given_back(self, results: Sequence[Any]) -> list[Any]:
+        """Those of ``results`` that overwrite no input, in the author's dims."""
+        outputs = zip(self._in_their_dims(results), self.fusion.outputs, strict=True)
+        return [result for result, output in outputs if output.alias is None]
 
     def _in_their_dims(self, results: Sequence[Any]) -> list[Any]:
         """``results`` with their dims in the author's order: those of another stride order are computed with the

@@ -86,19 +86,21 @@ def domain_of(task: Task) -> Domain:
         if op_of(expr).kind in (Kind.REDUCTION, Kind.SCAN, Kind.ORDER):
             for key in walked_dims(task, expr):
                 walked.setdefault(key, set()).add(index)
-    _join_parallel_loops(task, fids, loops)
     shapes = {fid: task.fusion.value(fid).tensor.shape for fid in fids}
     unwalked = _unwalked(task)
+    own_dims = {
+        fid: [(dim, extent) for dim, extent in enumerate(shape) if (fid, dim) not in unwalked]
+        for fid, shape in shapes.items()
+    }
+    _join_parallel_loops(own_dims, loops)
     walkers: dict[tuple[int, int], set[int]] = {}
     for key, indices in walked.items():
         walkers.setdefault(loops.find(key), set()).update(indices)
-    chains = {fid: [loops.find((fid, dim)) for dim, extent in enumerate(shape)
-                    if (extent != 1 or (fid, dim) in walked) and (fid, dim) not in unwalked]
-              for fid, shape in shapes.items()}  # fmt: skip
+    chains = {fid: [loops.find((fid, dim)) for dim, extent in own if extent != 1 or (fid, dim) in walked]
+              for fid, own in own_dims.items()}  # fmt: skip
     order, reordered = _common_order(chains, task.outputs, {*walkers})
     position = {loop: index for index, loop in enumerate(order)}
-    extents = {loops.find((fid, dim)): extent for fid, shape in shapes.items() for dim, extent in enumerate(shape)
-               if (fid, dim) not in unwalked}  # fmt: skip
+    extents = {loops.find((fid, dim)): extent for fid, own in own_dims.items() for dim, extent in own}
     return Domain(
         loops=tuple(Loop(extent=extents[loop], walkers=frozenset(walkers.get(loop, ()))) for loop in order),
         dims={
@@ -183,30 +185,28 @@ def _dim_pairs(expr: Expr, kind: Kind, rank: int) -> Iterable[tuple[int, int]]:
 _Key: TypeAlias = tuple[int, int]
 
 
-def _join_parallel_loops(task: Task, fids: Sequence[int], loops: _Loops) -> None:
-    """Join loops of equal extent that follow the same loops and never meet in one tensor.
+def _join_parallel_loops(dims: Mapping[int, Sequence[tuple[int, Formula]]], loops: _Loops) -> None:
+    """Join loops of equal extent that follow the same loops and never meet in one tensor. ``dims`` are those of each
+    tensor that loops walk, with their extents.
 
     A row statistic of ``x[M, N]`` applied to ``y[M, N]`` walks two loops of extent N; nothing ties them but their
     place. One loop nest can run both, which is what makes such a pair one kernel.
     """
-    while not _ParallelLoops(task, fids, loops).join_all():
+    while not _ParallelLoops(dims, loops).join_all():
         pass
 
 
 class _ParallelLoops:
     """The loops of a task in order, what each follows, and which meet in one tensor."""
 
-    def __init__(self, task: Task, fids: Sequence[int], loops: _Loops) -> None:
+    def __init__(self, dims: Mapping[int, Sequence[tuple[int, Formula]]], loops: _Loops) -> None:
         self._loops = loops
         self._extents: dict[_Key, Formula] = {}
         self._before: dict[_Key, set[_Key]] = {}
         self._after: dict[_Key, set[_Key]] = {}
         self._together: dict[_Key, set[_Key]] = {}
-        unwalked = _unwalked(task)
-        for fid in fids:
-            dims = [*enumerate(task.fusion.value(fid).tensor.shape)]
-            walked = [(dim, extent) for dim, extent in dims if extent != 1 and (fid, dim) not in unwalked]
-            self._add([(loops.find((fid, dim)), extent) for dim, extent in walked])
+        for fid, own in dims.items():
+            self._add([(loops.find((fid, dim)), extent) for dim, extent in own if extent != 1])
 
     def _add(self, chain: Sequence[tuple[_Key, Formula]]) -> None:
         keys = [loop for loop, _ in chain]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from importlib import import_module
+from typing import Any
 
 from fusebuild.ir.formula import MULTIPROCESSORS
 from fusebuild.ir.fusion import Task
@@ -18,6 +20,16 @@ from fusebuild.target.table import Target
 
 View = Callable[[KernelSpec], KernelView]
 """What fills in a template: the lines of one kernel."""
+
+
+def on_demand(module: str, name: str) -> Callable[[Any], Any]:
+    """The function ``name`` of ``module``, which is imported when it is first called. A family of many modules names
+    its functions so: a process imports them when the family takes its first task."""
+
+    def call(argument: Any) -> Any:
+        return getattr(import_module(module), name)(argument)
+
+    return call
 
 
 class Runs(Enum):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusebuild.ir.values import Expr
-from fusebuild.kernels.common.family import View
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body, Group
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_named, make_view
@@ -99,17 +98,6 @@ class _Parts:
         )
 
 
-def order_rows(spec: KernelSpec) -> KernelView:
+def order_view(spec: KernelSpec) -> KernelView:
+    """What each of the templates is filled with."""
     return _Parts(spec).view()
-
-
-def order_memory(spec: KernelSpec) -> KernelView:
-    return _Parts(spec).view()
-
-
-def order_top(spec: KernelSpec) -> KernelView:
-    return _Parts(spec).view()
-
-
-VIEWS: dict[str, View] = {"order_rows": order_rows, "order_memory": order_memory, "order_top": order_top}
-"""By the name that ``KernelSpec.template`` has."""

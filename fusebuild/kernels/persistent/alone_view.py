@@ -19,6 +19,10 @@ STEPPING = "at[{}]"
 """Where the coordinates of the row are, a format of the position among the axes of rows."""
 
 
+ROW = "const int64_t row = top + u * kThreads;"
+"""The row of a thread that is at hand."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsAlone:
     """``known`` are sizes that are 1; ``first`` is where the thread's first row is, and ``again`` that once more for
@@ -31,10 +35,6 @@ class RowsAlone:
     loads: Lines
     again: Lines
     body: Lines
-
-    def names_row(self, lines: Lines) -> bool:
-        """Whether ``lines`` name the row that they are about."""
-        return is_named("row", lines)
 
 
 def rows_alone(spec: KernelSpec, heuristics: TiledHeuristics) -> RowsAlone | None:
@@ -56,8 +56,9 @@ def rows_alone(spec: KernelSpec, heuristics: TiledHeuristics) -> RowsAlone | Non
     )
     rows = replace(rows, held={fid: f"e{fid}[u]" for fid in heuristics.singly})
     computed = (*setup, *_computed(rows, heuristics), *rows.results(rows.narrow))
-    loads = (*lines_named((*coordinates, *bases, *columns), own), *own)
-    computed = (*lines_named((*coordinates, *bases, *columns), computed), *computed)
+    places = (ROW, *coordinates, *bases, *columns)
+    loads = (*lines_named(places, own), *own)
+    computed = (*lines_named(places, computed), *computed)
     arrays = (
         *(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kRows];" for fid in heuristics.loaded),
         *(f"{body.c_type(fid)} e{fid}[kRows];" for fid in heuristics.singly),

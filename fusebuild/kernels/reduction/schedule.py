@@ -417,8 +417,8 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
 def _unroll_of_rows(planner: Planner, vec: int) -> int:
     """The vectors that a thread loads before it uses the first. Where it stores some, too, registers have to hold what
     these are made of, and inputs are several."""
-    unroll = ROW_UNROLL
-    while stored_outputs(planner.task, planner.domain) and _loaded(planner, vec, unroll) > MOST_LOADED and unroll > 1:
+    unroll, stores = ROW_UNROLL, bool(stored_outputs(planner.task, planner.domain))
+    while stores and unroll > 1 and _loaded(planner, vec, unroll) > MOST_LOADED:
         unroll //= 2
     return unroll
 
