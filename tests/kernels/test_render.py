@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, takewhile, zip_longest
 from pathlib import Path
 
 import jinja2
 import pytest
 
+from fusebuild.errors import KnobError
 from fusebuild.kernels.common.rows import RowThreads
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.persistent.way import PersistentHeuristics
@@ -181,6 +184,7 @@ def test_every_variable_is_read(path: Path) -> None:
     assert {each.stem: found for each in launched(planned_file(path)) if (found := [*unread(each.kernel.source)])} == {}
 
 
+ORIGIN = Origin(recipe="any", segment=0, fid_map={}, scheduler="any", variant="any")
 CODE_BESIDE = re.compile(r'//.*|"[^"\n]*"|#.*')
 OF_THE_LANGUAGE = re.compile(
     r"auto|bool|break|char|const|constexpr|continue|decltype|do|double|else|false|float|for|if|int|namespace|nullptr|"
@@ -209,6 +213,57 @@ def test_every_name_is_declared(path: Path) -> None:
     kernels is needed to find it."""
     found = {each.stem: undeclared(each.kernel.source) for each in launched(planned_file(path))}
     assert {stem: names for stem, names in found.items() if names} == {}
+
+
+COORDINATE = re.compile(r"\bi\d+\b")
+
+
+def coordinates_out_of_sight(source: str) -> set[str]:
+    """The coordinates on axes, such as ``i1``, that a kernel uses where no line before, of the same block or one around
+    it, declares them."""
+    seen: dict[str, int] = {}
+    missing = set()
+    for line in CODE_BESIDE.sub("", source).splitlines():
+        indent = len(line) - len(line.lstrip())
+        seen = {name: depth for name, depth in seen.items() if not line or depth <= indent}
+        declared = re.findall(r"Index (i\d+)\b|int64_t (i\d+)\b", line)
+        seen |= {name: indent for each in declared for name in each if name}
+        missing |= {name for name in COORDINATE.findall(line) if name not in seen}
+    return missing
+
+
+def test_coordinates_out_of_sight_are_found() -> None:
+    inner = "  {\n    const Index i1 = a;\n    f(i1);\n  }\n  g(i1, i2);\n"
+    assert coordinates_out_of_sight(f"void f(int a) {{\n  const int64_t i0 = a;\n{inner}  f(i0);\n}}\n") == {"i1", "i2"}
+
+
+@pytest.mark.parametrize("path", [*RECIPES, *FUSIONS], ids=lambda path: path.stem)
+def test_every_coordinate_is_in_sight(path: Path) -> None:
+    found = {each.stem: coordinates_out_of_sight(each.kernel.source) for each in launched(planned_file(path))}
+    assert {stem: names for stem, names in found.items() if names} == {}
+
+
+def easier(path: Path) -> Iterator[Kernel]:
+    """The kernels of the recipe at ``path`` whose threads hold less than what is planned, as spilling registers ask."""
+    for segment in planned_file(path).segmented[SM_90.name].segments:
+        schedule = partial(segment.family.schedule, segment.fusion.whole(), SM_90, {})
+        for decision in {each.decision.way: each.decision for each in schedule() if each.decision}.values():
+            for choice in decision.choice.eased():
+                with suppress(KnobError):
+                    made = schedule({decision.way: choice.knobs})
+                    own = [each for each in made if each.decision and each.decision.way == decision.way]
+                    yield from (render(launch.kernel, ORIGIN) for each in own for launch in each.launches)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("path", [*RECIPES, *FUSIONS], ids=lambda path: path.stem)
+def test_every_name_is_declared_where_threads_hold_less(path: Path) -> None:
+    assert [names for each in easier(path) if (names := undeclared(each.source))] == []
+
+
+def test_odd_rows_of_samples_stay_in_shared_memory_where_threads_hold_less() -> None:
+    (path,) = (path for path in FUSIONS if path.stem == "inner_outer_tiled")
+    assert [names for each in easier(path) if (names := undeclared(each.source))] == []
 
 
 @pytest.mark.parametrize("path", [*RECIPES, *SHOWN_OR_SCANS], ids=lambda path: path.stem)

@@ -20,8 +20,8 @@ from fusebuild.kernels.common.specialization import taken_variant, used_symbols
 from fusebuild.kernels.families import first_accepting, view_of
 from fusebuild.kernels.inner_outer import FAMILY as INNER_OUTER
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
+from fusebuild.kernels.inner_outer.planner import IN_BLOCK
 from fusebuild.kernels.inner_outer.rungs import RUNGS
-from fusebuild.kernels.inner_outer.schedule import IN_BLOCK
 from fusebuild.kernels.inner_outer.shape import InnerOuterHeuristics
 from fusebuild.pipeline import plan_recipe, read_recipes
 from fusebuild.recipe.recipe import Recipe
