@@ -435,6 +435,8 @@ FUSEBUILD_DEVICE float erfcinv(float x) { return ::erfcinvf(x); }
 FUSEBUILD_DEVICE double erfcinv(double x) { return ::erfcinv(x); }
 FUSEBUILD_DEVICE float lgamma(float x) { return ::lgammaf(x); }
 FUSEBUILD_DEVICE double lgamma(double x) { return ::lgamma(x); }
+// a * b rounded, whatever is added to it: the same bits wherever a kernel computes it once more.
+FUSEBUILD_DEVICE float rounded_product(float a, float b) { return __fmul_rn(a, b); }
 // Of x times pi, whose product is never rounded.
 FUSEBUILD_DEVICE void sin_and_cos_of_pi(float x, float& sine, float& cosine) {
   ::sincospif(x, &sine, &cosine);
