@@ -127,16 +127,32 @@ class Room:
 
     def channels(self, threads: int) -> Formula:
         """The channels of a block: as few as leave every multiprocessor its blocks, but so many that their elements are
-        neighbours in memory, and no more than have room, and a thread each. Columns are whole vectors, if they can."""
-        beside: Formula = 2 * (self.vec - 1)
-        filling: Formula = ("ceil_div", self.count, ("mul", BLOCKS_WANTED, MULTIPROCESSORS))
+        neighbours in memory, and no more than have room, and a thread each. Columns are whole vectors, if they can. Of
+        more than all blocks together have room for, each time as many follow."""
+        room = self._channels_with_room(threads)
+        blocks: Formula = ("mul", BLOCKS_WANTED, MULTIPROCESSORS)
+        times: Formula = ("ceil_div", self.count, product([blocks, room]))
+        filling: Formula = ("ceil_div", self.count, product([blocks, ("max", 1, times)]))
         run: Formula = ("min", ("ceil_div", self.least, ("max", 1, self.inner)), ("max", 1, self.count))
         wanted: Formula = ("max", filling, run)
         if self.inner == 1:
-            beside = product([beside, ("lt", 0, ("mod", self.count, self.vec))])
             wanted = product([self.vec, ("ceil_div", wanted, self.vec)])
-        room: Formula = ("sub", ("floor_div", self.most, ("max", 1, self.outer)), beside)
-        room = ("floor_div", room, ("max", 1, self.inner))
+        return simplified(("max", 1, ("min", room, wanted)))
+
+    def _channels_with_room(self, threads: int) -> Formula:
+        """Those that have room, and a thread each; of columns at a time no more than have a thread for each vector of
+        so many runs that they begin at all places of a vector."""
+        is_odd: Formula = ("lt", 0, ("mod", product([self.count, self.inner]), self.vec))
+        beside: Formula = 2 * (self.vec - 1)
+        if self.inner == 1:
+            beside = product([beside, is_odd])
+        kinds: Formula = ("min", ("max", 1, self.outer), total([1, product([self.vec - 1, is_odd])]))
+        most: Formula = (
+            "min",
+            ("floor_div", self.most, ("max", 1, self.outer)),
+            product([self.vec, ("floor_div", threads, kinds)]),
+        )
+        room: Formula = ("floor_div", ("sub", most, beside), ("max", 1, self.inner))
         if self.inner == 1:
             room = ("max", product([self.vec, ("floor_div", room, self.vec)]), ("min", room, self.vec))
-        return simplified(("max", 1, ("min", room, threads, wanted)))
+        return ("max", 1, ("min", room, threads))

@@ -19,7 +19,7 @@ from fusebuild.kernels.outer_persistent.channels import Channels
 
 
 def outer_persistent(spec: KernelSpec) -> KernelView:
-    channels, place = Channels.of(Body(spec)), "fb::place_of_channel<kVec>({})".format
+    channels, place = Channels.of(Body(spec)), place_of_channel
     body, extents = channels.body, extents_around(channels)
     of_one = () if extents["inner"] == "1" else (_of_one_channel(channels),)
     return make_view(
@@ -34,9 +34,14 @@ def outer_persistent(spec: KernelSpec) -> KernelView:
             ),
             joint_stores=tuple(f"of_channel{fid}[{place('slot')}] = {body.variable(fid)};" for fid in channels.shared),
         ),
-        alone=() if extents["inner"] == "1" else _alone(channels),
+        alone=() if extents["inner"] == "1" else alone(channels),
         extents=extents,
     )  # fmt: skip
+
+
+def place_of_channel(slot: str) -> str:
+    """Where a block has a value of its channel number ``slot``."""
+    return f"fb::place_of_channel<kVec>({slot})"
 
 
 def _channel(body: Body) -> Group:
@@ -162,7 +167,7 @@ def _of_moments(moments: Batch, sweep: Sweep, reduce: str) -> tuple[Sweep, Sweep
     )
 
 
-def _alone(channels: Channels) -> tuple[Sweep, ...]:
+def alone(channels: Channels) -> tuple[Sweep, ...]:
     """What is done where a block has one channel: all vectors are that one's."""
     statistics = gathering(channels, "fb::reduce_row_of<kThreads>(width, {});")
     return (*along_vectors(channels, statistics), elements_of_one(channels))

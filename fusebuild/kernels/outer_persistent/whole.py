@@ -9,12 +9,11 @@ else, and each of those takes longer to start than to read a megabyte.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fusebuild.ir.formula import Formula, product, simplified
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.spec import (
-    KernelSpec,
     KnownSizes,
     VariantSpec,
     VectorLayout,
@@ -70,8 +69,11 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
         min_blocks=choice.min_blocks,
         sizes=KnownSizes(help=False),
     )
-    if choice.threads * _bytes_beside(kernel) > BESIDE_BYTES:
+    channels_of = Channels.of(Body(kernel))
+    if choice.threads * _bytes_beside(channels_of) > BESIDE_BYTES:
         return []
+    if channels_of.has_columns:
+        kernel = replace(kernel, template="outer_columns")
     points, own = domain.points(domain.every), domain.points(domain.reduced)
     guard = (fits_int32(points), ("lt", 0, own), *room.guard(), *planner.aligned(domain.flat, vec))
     grid: Formula = ("ceil_div", room.count, channels)
@@ -80,7 +82,6 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
     return [planner.variant(way, choice, guard, kernel, simplified(grid), block, shared_bytes=simplified(shared))]
 
 
-def _bytes_beside(kernel: KernelSpec) -> int:
+def _bytes_beside(channels: Channels) -> int:
     """The bytes of one channel's values in shared memory."""
-    body = Body(kernel)
-    return sum(body.value(fid).dtype.bytes for fid in Channels.of(body).shared)
+    return sum(channels.body.value(fid).dtype.bytes for fid in channels.shared)

@@ -1,0 +1,117 @@
+"""The view of outer_columns, whose blocks have whole channels and add up columns of their elements before those of a
+channel meet: fusebuild.kernels.outer_persistent.whole says why. ``tile0`` is what a block has of tensor 0 in shared
+memory, as in fusebuild.kernels.outer_persistent.view; ``columns`` says which vectors of it are a thread's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fusebuild.kernels.common.spec import KernelSpec
+from fusebuild.kernels.common.statements import Body
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, join, make_view
+from fusebuild.kernels.outer_persistent.channels import Channels
+from fusebuild.kernels.outer_persistent.view import (
+    alone,
+    copied,
+    elements_of_one,
+    extents_around,
+    place_of_channel,
+    results_of_channel,
+    setup_of_channel,
+    vector_of_tile,
+)
+
+
+def outer_columns(spec: KernelSpec) -> KernelView:
+    channels = Channels.of(Body(spec))
+    body, extents = channels.body, extents_around(channels)
+    return make_view(
+        body, channels.exprs,
+        setup=setup_of_channel(channels),
+        sweeps=(copied(channels), *_moments(channels), _elements(channels)),
+        epilogue=_results(channels),
+        alone=() if extents["inner"] == "1" else alone(channels),
+        extents=extents,
+    )  # fmt: skip
+
+
+def _results(channels: Channels) -> Sweep:
+    """What follows for a channel, and what is left of it for its elements."""
+    body = channels.body
+    size = place_of_channel("kThreads + kVec")
+    return replace(
+        results_of_channel(channels),
+        arrays=tuple(f"FUSEBUILD_SHARED({body.c_type(fid)}, of_channel{fid}, {size});" for fid in channels.shared),
+        joint_stores=tuple(
+            f"of_channel{fid}[{place_of_channel('slot')}] = {body.variable(fid)};" for fid in channels.shared
+        ),
+    )
+
+
+def _moments(channels: Channels) -> tuple[Sweep, Sweep]:
+    """A walk that adds up elements, and one that adds up what they are beside their mean, and its square."""
+    body, moments = channels.body, channels.moments
+    assert moments is not None
+    folding, c_type, taken = moments.folding, moments.c_type, channels.gathered_from
+    fid, count = folding.expr.outputs[0], "outer * inner"
+    around, sums, places, center = (f"{name}{fid}" for name in ("around", "moments", "places", "center"))
+    walk = join(Sweep(element=tuple(map(body.statement, channels.before))), channels.gathered.along_rows())
+    walk = replace(
+        walk,
+        accumulators=(),
+        merged=(),
+        loads=tuple(vector_of_tile(body, fid, "vector * kVec") for fid in taken),
+        vector=(f"fb::Vec<{c_type}, kVec> {moments.gathered};",),
+        element=(*(body.scalar_load(fid, f"v{fid}[k]") for fid in taken), *walk.element),
+    )
+
+    def visited(name: str, use: str) -> Lines:
+        return (
+            f"columns.leave({places}, {sums}.{name});",
+            "fb::sync_block();",
+            f"columns.visit({places}, slot, lane, width, [&]({c_type} part) {{ {around}.{use}; }});",
+        )
+
+    def met(*parts: str) -> str:
+        sums = ", ".join(f"fb::accumulator<fb::Sum>({around}.{part})" for part in parts)
+        return f"fb::reduce_row_of<kThreads>(width, {sums});"
+
+    return (
+        replace(
+            walk,
+            arrays=(
+                f"FUSEBUILD_SHARED({c_type}, {places}, kThreads * kVec);",
+                f"FUSEBUILD_SHARED({c_type}, {center}, {place_of_channel('kThreads + kVec')});",
+            ),
+            accumulators=(f"fb::AroundMean<{c_type}> {around};", f"fb::ColumnMoments<{c_type}, kVec> {sums};"),
+            stores=(f"{sums}.gather({moments.gathered});",),
+            merged=visited("sums", "gather(part)"),
+            reduce=met("sum", "sizes"),
+            results=(
+                f"{around}.settle({count});",
+                f"if (active && lane == 0) {center}[{place_of_channel('slot')}] = {around}.mean;",
+                "fb::sync_block();",
+                f"{sums}.center = columns.of({center});",
+            ),
+        ),
+        replace(
+            walk,
+            stores=(f"{sums}.add({moments.gathered});",),
+            merged=(
+                *visited("beside", "beside += part"),
+                "fb::sync_block();  // all have what was left",
+                *visited("squares", "squares += part"),
+            ),
+            reduce=met("beside", "squares"),
+            results=(f"const auto {folding.accumulator} = {around}.state({count});",),
+        ),
+    )
+
+
+def _elements(channels: Channels) -> Sweep:
+    """What is computed of each element, of what its column has of its channel."""
+    body, shared, sweep = channels.body, channels.shared, elements_of_one(channels)
+    own = (f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = columns.of(of_channel{fid});" for fid in shared)
+    return replace(
+        sweep, row=tuple(own), element=(*(body.scalar_load(fid, f"v{fid}[k]") for fid in shared), *sweep.element)
+    )

@@ -1,0 +1,120 @@
+// Runs of neighbours in memory, as channels.cuh has them, whose columns are added up before channels are: a
+// thread has one vector of every so many runs, in which the same columns lie at the same places. What is one
+// number of a channel it looks up once so, and no element is asked of which channel it is.
+
+#pragma once
+
+#include "fusebuild/channels.cuh"
+
+namespace fusebuild {
+
+// The sum of those of N values that have a bit in `inside`.
+template <typename T, int N>
+FUSEBUILD_DEVICE T sum_inside(Vec<T, N> values, unsigned inside) {
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k) values[k] = is_inside(inside, k) ? values[k] : T(0);
+  return combine_all<Sum>(values);
+}
+
+// What a thread of a (kThreads, 1, 1) block has of runs: vectors of N whose first element is `column`, from
+// the run number `row` on, of every `height`-th one; if it has none, `row` is no run. Runs that are so far
+// apart begin at the same place of a vector: `height` runs are all that there are, or as many as threads can
+// have at a time so. At least one run has a thread for each of its vectors.
+template <int N, int kThreads>
+struct Columns {
+  Runs<N> runs;
+  int size, height;  // elements of a channel that are neighbours; runs that threads have at a time
+  int pieces;        // vectors around those elements
+  int64_t piece_reciprocal, reciprocal;  // of `pieces` and of `size`, where that is more than 1
+  int row, column = 0;
+  unsigned inside = 0;  // bit k: element k of its vectors is one of the runs'
+
+  FUSEBUILD_DEVICE Columns(const Runs<N>& runs, int outer, int size = 1, int pieces = 1,
+                           int64_t piece_reciprocal = 0, int64_t reciprocal = 0)
+      : runs(runs),
+        size(size),
+        pieces(pieces),
+        piece_reciprocal(piece_reciprocal),
+        reciprocal(reciprocal),
+        row(outer) {
+    height = divided(kThreads, runs.vectors, runs.reciprocal).quotient;
+    height = height < outer ? height & -places_of_rows<N>(runs.period) : outer;
+    const Divided own = divided(thread_x(), runs.vectors, runs.reciprocal);
+    if (own.quotient >= height) return;
+    const int from = own.remainder * N - shift_of<N>(runs.begin + own.quotient * runs.period);
+    if (from >= runs.length) return;
+    row = own.quotient;
+    column = from;
+    inside = mostly_inside<N>(column, runs.length);
+  }
+
+  // Where in the tensor its vector of a run lies.
+  FUSEBUILD_DEVICE int at(int run) const { return runs.begin + run * runs.period + column; }
+
+  // How many parts of a channel threads leave.
+  FUSEBUILD_DEVICE int parts() const { return size < N ? height : height * pieces; }
+
+  // What the channels of its columns have of `values`.
+  template <typename T>
+  FUSEBUILD_DEVICE Vec<T, N> of(const T* values) const {
+    if (size == 1) return of_columns<N>(values, column);
+    return OfChannels<N>(column, size, reciprocal).of(values);
+  }
+
+  // Leaves in `places`, kThreads * N of them, what the thread has of its columns; where no vector has more
+  // than two channels, what it has of each of those.
+  template <typename T>
+  FUSEBUILD_DEVICE void leave(T* places, const Vec<T, N>& sums) const {
+    if (inside == 0) return;
+    if (size < N) {
+      store_shared(places + thread_x() * N, sums);
+      return;
+    }
+    const int left = OfChannels<N>(column, size, reciprocal).left;
+    const unsigned own = left < N ? inside & ~(kAllOf<N> << left) : inside;
+    const Vec<T, 2> both = {{sum_inside(sums, own), sum_inside(sums, inside & ~own)}};
+    store_shared(places + thread_x() * 2, both);
+  }
+
+  // Calls `use` with each number that is left in `places` of the channel number `slot`, of which every
+  // `width`-th from number `lane` on is to be visited.
+  template <typename T, typename Use>
+  FUSEBUILD_DEVICE void visit(const T* places, int slot, int lane, int width, Use use) const {
+    if (size < N) {
+      for (int run = lane; run < height; run += width) {
+        const T* own = places + runs.element(run, slot * size);
+        for (int k = 0; k < size; ++k) use(own[k]);
+      }
+      return;
+    }
+    for (int part = lane; part < height * pieces; part += width) {
+      const Divided piece = divided(part, pieces, piece_reciprocal);
+      const int begin = runs.element(piece.quotient, slot * size), first = begin & -N;
+      const int vector = first / N + piece.remainder;
+      if (vector * N >= begin + size) continue;
+      const bool is_second = slot > 0 && vector * N < begin;
+      use(places[2 * vector + (is_second ? 1 : 0)]);
+    }
+  }
+};
+
+// What a thread has of columns: their sums, then how far elements are from `center` in sum, and in squares.
+template <typename T, int N>
+struct ColumnMoments {
+  Vec<T, N> sums{}, center{}, beside{}, squares{};
+
+  FUSEBUILD_DEVICE void gather(const Vec<T, N>& elements) {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) sums[k] += elements[k];
+  }
+  FUSEBUILD_DEVICE void add(const Vec<T, N>& elements) {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) {
+      const T way = elements[k] - center[k];
+      beside[k] += way;
+      squares[k] += way * way;
+    }
+  }
+};
+
+}  // namespace fusebuild
