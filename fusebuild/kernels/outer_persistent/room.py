@@ -109,7 +109,8 @@ class Room:
         """The neighbours that a block takes at least."""
         edge = self.count if self.inner == 1 else self.inner
         are_odd: Formula = ("lt", 0, ("mod", edge, self.vec))
-        return total([RUN, product([ODD_RUN - RUN, self._are_more(SOME), are_odd])])
+        many: Formula = self._are_more(SOME)
+        return total([8, product([8, many]), product([ODD_RUN - RUN, many, are_odd])])
 
     def _are_more(self, elements: int) -> Formula:
         return ("lt", elements, self.planner.domain.points(self.planner.domain.every))
@@ -117,13 +118,11 @@ class Room:
     def guard(self) -> tuple[Formula, ...]:
         """What holds where the neighbours that a block shall take have room, and no columns are so many that it is
         faster to read them twice, by vectors of columns."""
-        most = total([min(self.most, BLOCK_OF_FEW), product([max(0, self.most - BLOCK_OF_FEW), self._are_more(FEW)])])
+        most: Formula = self.most
         run = self.least if self.inner == 1 else ("max", self.least, self.inner)
         vectors = self.vectors(run, [self.count if self.inner == 1 else self.inner])
         has_room: Formula = ("le", simplified(product([self.vec, self.outer, vectors])), simplified(most))
-        if self.inner != 1:
-            return (has_room,)
-        return (has_room, ("le", product([self._are_more(MANY), self.outer]), FEW_IN_COLUMN))
+        return (has_room,)
 
     def channels(self, threads: int) -> Formula:
         """The channels of a block: as few as leave every multiprocessor its blocks, but so many that their elements are
@@ -136,7 +135,8 @@ class Room:
         run: Formula = ("min", ("ceil_div", self.least, ("max", 1, self.inner)), ("max", 1, self.count))
         wanted: Formula = ("max", filling, run)
         if self.inner == 1:
-            wanted = product([self.vec, ("ceil_div", wanted, self.vec)])
+            unit = total([self.vec, product([3 * self.vec, self._are_more(SOME)])])
+            wanted = product([unit, ("ceil_div", wanted, unit)])
         return simplified(("max", 1, ("min", room, wanted)))
 
     def _channels_with_room(self, threads: int) -> Formula:

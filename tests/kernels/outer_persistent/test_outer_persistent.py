@@ -150,12 +150,12 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def is_whole(outer: int, channels: int, inner: int = 1, most: int = 32768, vec: int = 8) -> bool:
-    """Whether blocks have channels to themselves: the vectors around a run of 16 neighbours in memory, or of 64 where
-    many begin anywhere, have room in a block for each outer index, which is ``most`` elements, or less of few."""
-    points, is_odd = outer * channels * inner, (channels if inner == 1 else inner) % vec != 0
-    are_many = points > 2**18
-    run = max(16 + 48 * (points > 2**20 and is_odd), inner)
-    return outer * vec * ((run + (vec - 1) * (1 + is_odd)) // vec) <= (most if are_many else min(most, 2**13))
+    """Whether blocks have channels to themselves: the vectors around a run of 8 neighbours in memory, of 16 of many, or
+    of 64 of those that begin anywhere, have room in a block for each outer index, which is ``most`` elements."""
+    is_odd = (channels if inner == 1 else inner) % vec != 0
+    are_many = outer * channels * inner > 2**20
+    run = max(8 + are_many * (8 + 48 * is_odd), inner)
+    return outer * vec * ((run + (vec - 1) * (1 + is_odd)) // vec) <= most
 
 
 def is_clustered(outer: int, channels: int, inner: int) -> bool:
