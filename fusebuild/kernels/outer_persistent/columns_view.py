@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, join, make_view
+from fusebuild.kernels.common.view import KernelView, Sweep, join, make_view
 from fusebuild.kernels.outer_persistent.channels import Channels
 from fusebuild.kernels.outer_persistent.view import (
     alone,
@@ -65,12 +65,8 @@ def _moments(channels: Channels) -> tuple[Sweep, Sweep]:
         element=(*(body.scalar_load(fid, f"v{fid}[k]") for fid in taken), *walk.element),
     )
 
-    def visited(name: str, use: str) -> Lines:
-        return (
-            f"columns.leave({places}, {sums}.{name});",
-            "fb::sync_block();",
-            f"columns.visit({places}, slot, lane, width, [&]({c_type} part) {{ {around}.{use}; }});",
-        )
+    def meeting(name: str) -> str:
+        return f"columns.meet_{name}({places}, {sums}, slot, lane, width, {around});"
 
     def met(*parts: str) -> str:
         sums = ", ".join(f"fb::accumulator<fb::Sum>({around}.{part})" for part in parts)
@@ -85,7 +81,7 @@ def _moments(channels: Channels) -> tuple[Sweep, Sweep]:
             ),
             accumulators=(f"fb::AroundMean<{c_type}> {around};", f"fb::ColumnMoments<{c_type}, kVec> {sums};"),
             stores=(f"{sums}.gather({moments.gathered});",),
-            merged=visited("sums", "gather(part)"),
+            merged=(meeting("sums"),),
             reduce=met("sum", "sizes"),
             results=(
                 f"{around}.settle({count});",
@@ -97,11 +93,7 @@ def _moments(channels: Channels) -> tuple[Sweep, Sweep]:
         replace(
             walk,
             stores=(f"{sums}.add({moments.gathered});",),
-            merged=(
-                *visited("beside", "beside += part"),
-                "fb::sync_block();  // all have what was left",
-                *visited("squares", "squares += part"),
-            ),
+            merged=(meeting("squares"),),
             reduce=met("beside", "squares"),
             results=(f"const auto {folding.accumulator} = {around}.state({count});",),
         ),
@@ -112,6 +104,10 @@ def _elements(channels: Channels) -> Sweep:
     """What is computed of each element, of what its column has of its channel."""
     body, shared, sweep = channels.body, channels.shared, elements_of_one(channels)
     own = (f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = columns.of(of_channel{fid});" for fid in shared)
+    stores = (line.replace("fb::store_inside", "fb::store_side") for line in sweep.stores)
     return replace(
-        sweep, row=tuple(own), element=(*(body.scalar_load(fid, f"v{fid}[k]") for fid in shared), *sweep.element)
+        sweep,
+        row=tuple(own),
+        stores=tuple(stores),
+        element=(*(body.scalar_load(fid, f"v{fid}[k]") for fid in shared), *sweep.element),
     )

@@ -16,6 +16,56 @@ FUSEBUILD_DEVICE T sum_inside(Vec<T, N> values, unsigned inside) {
   return combine_all<Sum>(values);
 }
 
+// What a thread has of columns: their sums, then how far elements are from `center` in sum, and in squares.
+template <typename T, int N>
+struct ColumnMoments {
+  Vec<T, N> sums{}, center{}, beside{}, squares{};
+
+  FUSEBUILD_DEVICE void gather(const Vec<T, N>& elements) {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) sums[k] += elements[k];
+  }
+  FUSEBUILD_DEVICE void add(const Vec<T, N>& elements) {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) {
+      const T way = elements[k] - center[k];
+      beside[k] += way;
+      squares[k] += way * way;
+    }
+  }
+};
+
+// As store_inside, where the elements inside are the first or the last ones: three stores have them, of one,
+// two and four elements.
+template <typename T, int N>
+FUSEBUILD_DEVICE void store_side(T* address, const Vec<T, N>& values, unsigned inside) {
+  if constexpr (sizeof(T) == 2 && N == 8) {
+    if (inside != kAllOf<N> && (inside & (1u | 1u << (N - 1))) != 0) {
+      const bool are_last = (inside & 1u) == 0;
+      const int count = count_bits(inside), first = are_last ? N - count : 0;
+      uint32_t words[N / 2];
+      memcpy(words, pack(values).words, sizeof(words));
+      const auto word_at = [&](int at) {
+        const uint32_t lower = at & 4 ? words[2] : words[0], upper = at & 4 ? words[3] : words[1];
+        return at & 2 ? upper : lower;
+      };
+      const int one = are_last ? first : count - 1, two = are_last ? first + (count & 1) : count & 4;
+      if (count & 1) {
+        const uint16_t bits = static_cast<uint16_t>(word_at(one) >> (are_last ? 16 : 0));
+        T value;
+        memcpy(&value, &bits, sizeof(value));
+        address[one] = value;
+      }
+      if (count & 2) store_word(reinterpret_cast<unsigned int*>(address + two), word_at(two));
+      if (count & 4)
+        store_word(reinterpret_cast<uint2*>(address + (are_last ? 4 : 0)),
+                   are_last ? make_uint2(words[2], words[3]) : make_uint2(words[0], words[1]));
+      return;
+    }
+  }
+  store_inside(address, values, inside);
+}
+
 // What a thread of a (kThreads, 1, 1) block has of runs: vectors of N whose first element is `column`, from
 // the run number `row` on, of every `height`-th one; if it has none, `row` is no run. Runs that are so far
 // apart begin at the same place of a vector: `height` runs are all that there are, or as many as threads can
@@ -61,8 +111,43 @@ struct Columns {
     return OfChannels<N>(column, size, reciprocal).of(values);
   }
 
-  // Leaves in `places`, kThreads * N of them, what the thread has of its columns; where no vector has more
-  // than two channels, what it has of each of those.
+  // Lets the sums of columns meet in those of channels, of which the thread takes every `width`-th part of
+  // the one number `slot` from number `lane` on. All threads of the block must call this; `places` are
+  // kThreads * N ones that nobody reads.
+  template <typename T>
+  FUSEBUILD_DEVICE void meet_sums(T* places, const ColumnMoments<T, N>& own, int slot, int lane, int width,
+                                  AroundMean<T>& channel) const {
+    leave(places, own.sums);
+    sync_block();
+    visit(slot, lane, width, [&](int place) { channel.gather(places[place]); });
+  }
+
+  // The same of what is beside the mean, and its square.
+  template <typename T>
+  FUSEBUILD_DEVICE void meet_squares(T* places, const ColumnMoments<T, N>& own, int slot, int lane, int width,
+                                     AroundMean<T>& channel) const {
+    constexpr int kApart = 2 * kThreads;
+    const bool have_room = N >= 4 && size >= N;  // both
+    leave(places, own.beside);
+    if (have_room) leave(places + kApart, own.squares);
+    sync_block();
+    if (have_room) {
+      visit(slot, lane, width, [&](int place) {
+        channel.beside += places[place];
+        channel.squares += places[kApart + place];
+      });
+      return;
+    }
+    visit(slot, lane, width, [&](int place) { channel.beside += places[place]; });
+    sync_block();
+    leave(places, own.squares);
+    sync_block();
+    visit(slot, lane, width, [&](int place) { channel.squares += places[place]; });
+  }
+
+ private:
+  // Leaves what the thread has of its columns, a number for each; where no vector has more than two channels,
+  // for each of those.
   template <typename T>
   FUSEBUILD_DEVICE void leave(T* places, const Vec<T, N>& sums) const {
     if (inside == 0) return;
@@ -76,43 +161,21 @@ struct Columns {
     store_shared(places + thread_x() * 2, both);
   }
 
-  // Calls `use` with each number that is left in `places` of the channel number `slot`, of which every
-  // `width`-th from number `lane` on is to be visited.
-  template <typename T, typename Use>
-  FUSEBUILD_DEVICE void visit(const T* places, int slot, int lane, int width, Use use) const {
+  // Calls `use` with the place of each number that is left of a channel and the thread's to take.
+  template <typename Use>
+  FUSEBUILD_DEVICE void visit(int slot, int lane, int width, Use use) const {
     if (size < N) {
       for (int run = lane; run < height; run += width) {
-        const T* own = places + runs.element(run, slot * size);
-        for (int k = 0; k < size; ++k) use(own[k]);
+        const int begin = runs.element(run, slot * size);
+        for (int k = 0; k < size; ++k) use(begin + k);
       }
       return;
     }
     for (int part = lane; part < height * pieces; part += width) {
       const Divided piece = divided(part, pieces, piece_reciprocal);
-      const int begin = runs.element(piece.quotient, slot * size), first = begin & -N;
-      const int vector = first / N + piece.remainder;
+      const int begin = runs.element(piece.quotient, slot * size), vector = begin / N + piece.remainder;
       if (vector * N >= begin + size) continue;
-      const bool is_second = slot > 0 && vector * N < begin;
-      use(places[2 * vector + (is_second ? 1 : 0)]);
-    }
-  }
-};
-
-// What a thread has of columns: their sums, then how far elements are from `center` in sum, and in squares.
-template <typename T, int N>
-struct ColumnMoments {
-  Vec<T, N> sums{}, center{}, beside{}, squares{};
-
-  FUSEBUILD_DEVICE void gather(const Vec<T, N>& elements) {
-    FUSEBUILD_UNROLL
-    for (int k = 0; k < N; ++k) sums[k] += elements[k];
-  }
-  FUSEBUILD_DEVICE void add(const Vec<T, N>& elements) {
-    FUSEBUILD_UNROLL
-    for (int k = 0; k < N; ++k) {
-      const T way = elements[k] - center[k];
-      beside[k] += way;
-      squares[k] += way * way;
+      use(2 * vector + (slot > 0 && vector * N < begin ? 1 : 0));
     }
   }
 };
