@@ -50,12 +50,9 @@ FUSEBUILD_DEVICE void store_side(T* address, const Vec<T, N>& values, unsigned i
         return at & 2 ? upper : lower;
       };
       const int one = are_last ? first : count - 1, two = are_last ? first + (count & 1) : count & 4;
-      if (count & 1) {
-        const uint16_t bits = static_cast<uint16_t>(word_at(one) >> (are_last ? 16 : 0));
-        T value;
-        memcpy(&value, &bits, sizeof(value));
-        address[one] = value;
-      }
+      if (count & 1)
+        store_word(reinterpret_cast<unsigned short*>(address + one),
+                   static_cast<unsigned short>(word_at(one) >> (are_last ? 16 : 0)));
       if (count & 2) store_word(reinterpret_cast<unsigned int*>(address + two), word_at(two));
       if (count & 4)
         store_word(reinterpret_cast<uint2*>(address + (are_last ? 4 : 0)),
