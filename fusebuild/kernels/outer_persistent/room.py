@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, total
 from fusebuild.kernels.common.choice import Choice, decide
@@ -74,7 +75,9 @@ def bytes_of_inputs(planner: Planner) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What a block has room for, in vectors of ``vec``."""
+    """What a block of the kernel ``TEMPLATE`` has room for, in vectors of ``vec``."""
+
+    TEMPLATE: ClassVar = "outer_persistent"
 
     planner: Planner
     vec: int
@@ -109,50 +112,34 @@ class Room:
         """The neighbours that a block takes at least."""
         edge = self.count if self.inner == 1 else self.inner
         are_odd: Formula = ("lt", 0, ("mod", edge, self.vec))
-        many: Formula = self._are_more(SOME)
-        return total([8, product([8, many]), product([ODD_RUN - RUN, many, are_odd])])
+        return total([RUN, product([ODD_RUN - RUN, self.are_more(SOME), are_odd])])
 
-    def _are_more(self, elements: int) -> Formula:
+    def are_more(self, elements: int) -> Formula:
         return ("lt", elements, self.planner.domain.points(self.planner.domain.every))
 
     def guard(self) -> tuple[Formula, ...]:
         """What holds where the neighbours that a block shall take have room, and no columns are so many that it is
         faster to read them twice, by vectors of columns."""
-        most: Formula = self.most
+        most = total([min(self.most, BLOCK_OF_FEW), product([max(0, self.most - BLOCK_OF_FEW), self.are_more(FEW)])])
         run = self.least if self.inner == 1 else ("max", self.least, self.inner)
         vectors = self.vectors(run, [self.count if self.inner == 1 else self.inner])
         has_room: Formula = ("le", simplified(product([self.vec, self.outer, vectors])), simplified(most))
-        return (has_room,)
+        if self.inner != 1:
+            return (has_room,)
+        return (has_room, ("le", product([self.are_more(MANY), self.outer]), FEW_IN_COLUMN))
 
     def channels(self, threads: int) -> Formula:
         """The channels of a block: as few as leave every multiprocessor its blocks, but so many that their elements are
-        neighbours in memory, and no more than have room, and a thread each. Columns are whole vectors, if they can. Of
-        more than all blocks together have room for, each time as many follow."""
-        room = self._channels_with_room(threads)
-        blocks: Formula = ("mul", BLOCKS_WANTED, MULTIPROCESSORS)
-        times: Formula = ("ceil_div", self.count, product([blocks, room]))
-        filling: Formula = ("ceil_div", self.count, product([blocks, ("max", 1, times)]))
+        neighbours in memory, and no more than have room, and a thread each. Columns are whole vectors, if they can."""
+        beside: Formula = 2 * (self.vec - 1)
+        filling: Formula = ("ceil_div", self.count, ("mul", BLOCKS_WANTED, MULTIPROCESSORS))
         run: Formula = ("min", ("ceil_div", self.least, ("max", 1, self.inner)), ("max", 1, self.count))
         wanted: Formula = ("max", filling, run)
         if self.inner == 1:
-            unit = total([self.vec, product([3 * self.vec, self._are_more(SOME)])])
-            wanted = product([unit, ("ceil_div", wanted, unit)])
-        return simplified(("max", 1, ("min", room, wanted)))
-
-    def _channels_with_room(self, threads: int) -> Formula:
-        """Those that have room, and a thread each; of columns at a time no more than have a thread for each vector of
-        so many runs that they begin at all places of a vector."""
-        is_odd: Formula = ("lt", 0, ("mod", product([self.count, self.inner]), self.vec))
-        beside: Formula = 2 * (self.vec - 1)
-        if self.inner == 1:
-            beside = product([beside, is_odd])
-        kinds: Formula = ("min", ("max", 1, self.outer), total([1, product([self.vec - 1, is_odd])]))
-        most: Formula = (
-            "min",
-            ("floor_div", self.most, ("max", 1, self.outer)),
-            product([self.vec, ("floor_div", threads, kinds)]),
-        )
-        room: Formula = ("floor_div", ("sub", most, beside), ("max", 1, self.inner))
+            beside = product([beside, ("lt", 0, ("mod", self.count, self.vec))])
+            wanted = product([self.vec, ("ceil_div", wanted, self.vec)])
+        room: Formula = ("sub", ("floor_div", self.most, ("max", 1, self.outer)), beside)
+        room = ("floor_div", room, ("max", 1, self.inner))
         if self.inner == 1:
             room = ("max", product([self.vec, ("floor_div", room, self.vec)]), ("min", room, self.vec))
-        return ("max", 1, ("min", room, threads))
+        return simplified(("max", 1, ("min", room, threads, wanted)))

@@ -9,7 +9,7 @@ else, and each of those takes longer to start than to read a megabyte.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fusebuild.ir.formula import Formula, product, simplified
 from fusebuild.kernels.common.planner import Planner
@@ -23,6 +23,7 @@ from fusebuild.kernels.common.spec import (
 )
 from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.outer_persistent.channels import Channels
+from fusebuild.kernels.outer_persistent.columns import ColumnsRoom
 from fusebuild.kernels.outer_persistent.room import Room, bytes_of_inputs, decided, is_flat
 from fusebuild.kernels.pointwise.narrow import reciprocal_of
 
@@ -47,13 +48,17 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
     vec = planner.vector_width(domain.inner)
     if vec == 1 or not is_flat(planner):
         return []
-    choice, room = decided(planner, way, RESIDENT_BLOCKS), Room(planner=planner, vec=vec)
+    choice = decided(planner, way, RESIDENT_BLOCKS)
+    computed = Channels.of(Body(planner.kernel("outer_persistent", choice, vec=vec, vectors=VectorLayout.SHIFTED)))
+    if choice.threads * _bytes_beside(computed) > BESIDE_BYTES:
+        return []
+    room = (ColumnsRoom if computed.has_columns else Room)(planner=planner, vec=vec)
     channels = room.channels(choice.threads)
     run = product([channels, room.inner])
     run_vectors = simplified(room.vectors(run, [run, product([room.count, room.inner])]))
     piece_vectors = simplified(room.vectors(room.inner, [room.inner]))
     kernel = planner.kernel(
-        "outer_persistent",
+        room.TEMPLATE,
         WholeHeuristics(threads=choice.threads, elements=room.most),
         vec=vec,
         vectors=VectorLayout.SHIFTED,
@@ -69,11 +74,6 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
         min_blocks=choice.min_blocks,
         sizes=KnownSizes(help=False),
     )
-    channels_of = Channels.of(Body(kernel))
-    if choice.threads * _bytes_beside(channels_of) > BESIDE_BYTES:
-        return []
-    if channels_of.has_columns:
-        kernel = replace(kernel, template="outer_columns")
     points, own = domain.points(domain.every), domain.points(domain.reduced)
     guard = (fits_int32(points), ("lt", 0, own), *room.guard(), *planner.aligned(domain.flat, vec))
     grid: Formula = ("ceil_div", room.count, channels)
