@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,11 @@ GROUPED = """
 s = sum(x, dims=[0, 3], keepdim=True)
 y = x * broadcast(w, is_broadcast_dim=[True, True, False, True]) - s
 """
+MOMENTS = """
+m, m2, _ = welford({x}, dims=[0, 2])
+y = ({x} - broadcast(m, is_broadcast_dim=[False, True])) * factor
+"""
+SHIFTED = "shifted = x + broadcast(b, is_broadcast_dim=[False, True])" + MOMENTS.format(x="shifted")
 NORMALIZED = "lse = logsumexp(x, dims=[0])\ny = x - lse"
 ROWS = (1, 2, 3, 31, 33, 256, 257, 512, 513, 2049)
 
@@ -108,6 +115,31 @@ class TestBlocks:
             assert (evaluate(launch.grid[0], sizes) - 1) * own < columns <= evaluate(launch.grid[0], sizes) * own
 
 
+class TestColumns:
+    @pytest.mark.parametrize("threads", [64, 512])
+    def test_all_runs_that_begin_alike_have_threads(self, threads: int) -> None:
+        """Those of a block begin at up to 8 places of a vector, and none has less than a thread for each vector."""
+        task = whole({"x": "bfloat16[N, C, HW]"}, "m, m2, _ = welford(cast(x, float), dims=[0, 2])\n"
+                     "y = x - broadcast(m, is_broadcast_dim=[False, True])",
+                     {"m": "float", "m2": "float", "y": "bfloat16"})  # fmt: skip
+        tuned = {"whole_int32": {"threads": threads, "min_blocks": 1}}
+        found = FAMILY.schedule(task, SM_90, {"N": 7, "C": 9, "HW": 5}, tuned)
+        (launch,) = next(each.launches for each in found if each.name == "whole_int32")
+        assert launch.kernel.template == "outer_columns"
+        named = {each.name: each.arg for each in launch.kernel.parameters}
+
+        def value(name: str, sizes: dict[str, int]) -> int:
+            argument = named[name]
+            assert isinstance(argument, FormulaArg)
+            return evaluate(as_formula(argument.formula), sizes)
+
+        for outer, channels, inner in product((1, 2, 3, 7, 9, 64, 500), (1, 2, 9, 64, 1707, 10**5), (1, 2, 7, 8, 123)):
+            sizes = {"N": outer, "C": channels, "HW": inner, MULTIPROCESSORS: 132}
+            kinds = 8 // gcd(8, channels * inner)
+            if value("block_channels", sizes) > 1:
+                assert value("run_vectors", sizes) * min(outer, kinds) <= threads
+
+
 class TestTwoParts:
     """Statistics, then elements."""
 
@@ -141,6 +173,10 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         "grouped": text_of({"x": "double[N, A, B, H]", "w": "double[B]"}, GROUPED, {"s": "double", "y": "double"},
                            name="grouped"),
+        "shifted": text_of({"x": "float[N, C, HW]", "b": "float[C]"}, SHIFTED,
+                           {"m": "float", "m2": "float", "y": "float"}, name="shifted", scalars={"factor": "float"}),
+        "wide": text_of({"x": "double[N, C, HW]"}, MOMENTS.format(x="x"),
+                        {"m": "double", "m2": "double", "y": "double"}, name="wide", scalars={"factor": "double"}),
         "normalized": text_of(X, NORMALIZED, {"lse": "float", "y": "float"}, name="normalized"),
         "in_place": text_of(X, CENTERED, {"s": "float", "y": "{dtype: float, alias: x}"}, name="in_place"),
         **{name: (ROOT / "recipes" / f"{name}.yaml").read_text() for name in
@@ -149,13 +185,29 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_for_host(tmp_path_factory.mktemp("channels"), texts)
 
 
-def is_whole(outer: int, channels: int, inner: int = 1, most: int = 32768, vec: int = 8) -> bool:
-    """Whether blocks have channels to themselves: the vectors around a run of 8 neighbours in memory, of 16 of many, or
-    of 64 of those that begin anywhere, have room in a block for each outer index, which is ``most`` elements."""
-    is_odd = (channels if inner == 1 else inner) % vec != 0
+def is_odd(channels: int, inner: int) -> bool:
+    """Whether runs begin anywhere in a vector of 8."""
+    return (channels if inner == 1 else inner) % 8 != 0
+
+
+def have_room(outer: int, channels: int, inner: int, run: int, most: int) -> bool:
+    """Whether a block has room for ``most`` elements: the vectors around a run of so many neighbours in memory, or of a
+    channel's, for each outer index."""
+    return outer * 8 * ((max(run, inner) + 7 * (1 + is_odd(channels, inner))) // 8) <= most
+
+
+def is_whole(outer: int, channels: int, inner: int = 1) -> bool:
+    """Whether blocks have channels to themselves, and add up columns of them: runs are of 8 neighbours, of 16 of many
+    elements, or of 64 of those that begin anywhere."""
     are_many = outer * channels * inner > 2**20
-    run = max(8 + are_many * (8 + 48 * is_odd), inner)
-    return outer * vec * ((run + (vec - 1) * (1 + is_odd)) // vec) <= most
+    return have_room(outer, channels, inner, 8 + are_many * (8 + 48 * is_odd(channels, inner)), 32768)
+
+
+def is_whole_of_others(outer: int, channels: int, most: int) -> bool:
+    """The same where they combine what they find of a channel: runs are longer, and blocks have less of few elements."""
+    points = outer * channels
+    run = 16 + 48 * (points > 2**20 and is_odd(channels, 1))
+    return have_room(outer, channels, 1, run, most if points > 2**18 else min(most, 2**13))
 
 
 def is_clustered(outer: int, channels: int, inner: int) -> bool:
@@ -229,7 +281,12 @@ class TestBatchNorms:
 
     def test_many_elements_do_where_a_sector_of_each_row_has_room(self, artifacts: Path) -> None:
         plan = opened(artifacts, "batchnorm_train")
-        for rows, columns, expected in ((8, 2**18 + 1, True), (26, 53888, True), (2048, 2**10, True), (2049, 2**10, False)):
+        for rows, columns, expected in (
+            (8, 2**18 + 1, True),
+            (26, 53888, True),
+            (2048, 2**10, True),
+            (2049, 2**10, False),
+        ):
             inputs = [torch.empty(rows, columns, dtype=torch.bfloat16), *[torch.empty(columns)] * 4]
             assert (chosen(plan, *inputs) == "whole_int32") == expected
 
@@ -267,7 +324,7 @@ class TestOtherTasks:
         plan, x, w = opened(artifacts, "several"), numbers(rows, columns), numbers(columns).half()
         y, s, top = (dict(zip((each.name for each in plan.plan.outputs), plan(x, w), strict=True))[name]
                      for name in ("y", "s", "top"))  # fmt: skip
-        assert (chosen(plan, x, w) == "whole_int32") == is_whole(rows, columns, most=16384)
+        assert (chosen(plan, x, w) == "whole_int32") == is_whole_of_others(rows, columns, most=16384)
         wide = w.double()
         torch.testing.assert_close(s.double(), (x.double() * wide).sum(0), rtol=1e-5, atol=1e-4)
         assert torch.equal(top, x.amax(0))
@@ -294,6 +351,20 @@ class TestOtherTasks:
         assert chosen(plan, x, w) == "whole_int32"
         torch.testing.assert_close(s, x.sum((0, 3), keepdim=True))
         torch.testing.assert_close(y, x * w.view(1, 1, -1, 1) - s)
+
+    @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 700, 5), (64, 3, 1), (7, 20, 123), (50, 33, 2)])
+    @pytest.mark.parametrize("name", ["shifted", "wide"])
+    def test_moments_of_other_elements(self, artifacts: Path, name: str, shape: tuple[int, int, int]) -> None:
+        plan, x, shifts = opened(artifacts, name), numbers(*shape), numbers(shape[1])
+        inputs = [x, shifts] if name == "shifted" else [x.double()]
+        exact = (x + shifts.view(1, -1, 1)).double() if name == "shifted" else x.double()
+        assert chosen(plan, *inputs, 0.5) == "whole_int32"
+        mean, m2, y = plan(*inputs, 0.5)
+        bound = 1e-5 if name == "shifted" else 1e-12
+        around = exact - exact.mean((0, 2), keepdim=True)
+        torch.testing.assert_close(mean.double(), exact.mean((0, 2)), rtol=bound, atol=bound)
+        torch.testing.assert_close(m2.double(), around.square().sum((0, 2)), rtol=bound, atol=bound)
+        torch.testing.assert_close(y.double(), around * 0.5, rtol=bound, atol=bound)
 
     @pytest.mark.parametrize("shape", [(1, 1), (340, 3), (77, 1000)])
     def test_states_of_lambdas(self, artifacts: Path, shape: tuple[int, int]) -> None:
