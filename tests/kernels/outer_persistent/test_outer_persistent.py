@@ -204,7 +204,7 @@ def is_whole(outer: int, channels: int, inner: int = 1) -> bool:
 
 
 def is_whole_of_others(outer: int, channels: int, most: int) -> bool:
-    """The same where they combine what they find of a channel: runs are longer, and blocks have less of few elements."""
+    """The same where they combine what they find of a channel: runs are longer, and blocks have less of few."""
     points = outer * channels
     run = 16 + 48 * (points > 2**20 and is_odd(channels, 1))
     return have_room(outer, channels, 1, run, most if points > 2**18 else min(most, 2**13))
