@@ -56,6 +56,11 @@ class Channels:
         return None
 
     @property
+    def moments_bytes(self) -> int:
+        """The bytes of one number of moments, 0 where nothing takes any."""
+        return 0 if self.moments is None else self.moments.folding.dtypes[0].bytes
+
+    @property
     def has_columns(self) -> bool:
         """Whether moments are all that is reduced, of elements that are made of nothing of their channel: then columns
         of them may be added up before channels are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, total
-from fusebuild.kernels.outer_persistent.room import BLOCKS_WANTED, ODD_RUN, RUN, SOME, Room
+from fusebuild.kernels.outer_persistent.room import BLOCKS_WANTED, FEW, MANY, ODD_RUN, RUN, SOME, Room
 
 FEW_RUN = 8
 """Neighbours in memory that a block takes, where a channel of few elements has fewer: more blocks are faster than whole
@@ -14,34 +14,62 @@ WIDE_COLUMNS = 4
 """Vectors of columns that are neighbours in blocks of many elements, if they have room: two sectors of narrow ones."""
 
 
+ROWS, MANY_ROWS = (384, 1024), (96, 832)
+"""From how many rows on, and up to how many, columns are added up first: of some elements, and of many. With fewer a
+thread has one or two vectors, and the longer code takes longer to begin than it gains; with more a block has no room
+for eight columns. (H200, batchnorm_train of 593 x 741 elements: 11.4 -> 8.3 us, of 24 x 3648 3.7 -> 5.0; of
+126 x 31761 by three kernels 15.0, by columns 13.0, of 832 x 12352 28.4, 26.8, of 333 x 60001 49.8, 49.1.)"""
+MOST_OF_MANY = 2**25
+"""Elements of the largest ones that were measured."""
+SHORT, OUTER, IMAGES = (8, 32), (32, 128), 2**22
+"""Pixels of a channel, outer indices, and least elements, where those of channels of several pixels are. (H200,
+batchnorm_train_nchw of 43 x 10560 x 22 elements: 46.5 -> 22.7 us; of 3 x 1707 x 123 6.5, by columns 8.2, of 39 x 1334 x
+103 19.0, 21.6, of 14 x 361 x 7 3.8, 7.7.)"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnsRoom(Room):
-    """The same of blocks whose threads have each the same columns of several runs. Those columns begin at all places of
-    a vector where runs do, and some threads shall have each of them."""
-
-    TEMPLATE = "outer_columns"
+    """The same of blocks whose threads may add up columns first: each has the same ones of several runs. They begin at
+    all places of a vector where runs do, and some threads shall have each of those."""
 
     @property
-    def least(self) -> Formula:
+    def _columns_least(self) -> Formula:
+        """The neighbours that a block takes at least where it adds up columns."""
         edge = self.count if self.inner == 1 else self.inner
         are_odd: Formula = ("lt", 0, ("mod", edge, self.vec))
         many = self.are_more(SOME)
         return total([FEW_RUN, product([RUN - FEW_RUN, many]), product([ODD_RUN - RUN, many, are_odd])])
 
+    @property
+    def adds_columns(self) -> Formula:
+        """Whether blocks do so."""
+        of_some = product([self.are_more(FEW), _is_from(self.outer, ROWS)])
+        of_many = product([self.are_more(MANY), _is_from(self.outer, MANY_ROWS)])
+        of_rows: Formula = ("max", of_some, of_many)
+        if self.inner == 1:
+            return of_rows
+        of_images = product([self.are_more(IMAGES), _is_from(self.inner, SHORT), _is_from(self.outer, OUTER)])
+        return ("max", product([("eq", self.inner, 1), of_rows]), of_images)
+
     def guard(self) -> tuple[Formula, ...]:
-        run = self.least if self.inner == 1 else ("max", self.least, self.inner)
-        vectors = self.vectors(run, [self.count if self.inner == 1 else self.inner])
-        return (("le", simplified(product([self.vec, self.outer, vectors])), self.most),)
+        has_room, *few = Room.guard(self)
+        more = product([_is_from(self.outer, MANY_ROWS), ("sub", 1, self.are_more(MOST_OF_MANY))])
+        return (has_room, *(("max", each, more) for each in few))
 
     def channels(self, threads: int) -> Formula:
-        """The channels of a block: as few as leave every multiprocessor its blocks, but so many that their elements are
-        neighbours in memory, and no more than have room, and a thread each. Columns are whole vectors, if they can. Of
-        more than all blocks together have room for, each time as many follow."""
+        adds = self.adds_columns
+        others = product([("sub", 1, adds), Room.channels(self, threads)])
+        return simplified(total([product([adds, self._columns_channels(threads)]), others]))
+
+    def _columns_channels(self, threads: int) -> Formula:
+        """Where blocks add up columns: as few as leave every multiprocessor its blocks, but so many that their elements
+        are neighbours in memory, and no more than have room, and a thread each. Columns are whole vectors, if they can.
+        Of more than all blocks together have room for, each time as many follow."""
         room = self._channels_with_room(threads)
         blocks: Formula = ("mul", BLOCKS_WANTED, MULTIPROCESSORS)
         times: Formula = ("ceil_div", self.count, product([blocks, room]))
         filling: Formula = ("ceil_div", self.count, product([blocks, ("max", 1, times)]))
-        run: Formula = ("min", ("ceil_div", self.least, ("max", 1, self.inner)), ("max", 1, self.count))
+        run: Formula = ("min", ("ceil_div", self._columns_least, ("max", 1, self.inner)), ("max", 1, self.count))
         wanted: Formula = ("max", filling, run)
         if self.inner == 1:
             unit = total([self.vec, product([(WIDE_COLUMNS - 1) * self.vec, self.are_more(SOME)])])
@@ -65,3 +93,9 @@ class ColumnsRoom(Room):
         if self.inner == 1:
             room = ("max", product([self.vec, ("floor_div", room, self.vec)]), ("min", room, self.vec))
         return ("max", 1, ("min", room, threads))
+
+
+def _is_from(number: Formula, bounds: tuple[int, int]) -> Formula:
+    """Whether it is from the first of ``bounds`` up to the second."""
+    least, most = bounds
+    return product([("ge", number, least), ("le", number, most)])

@@ -1,6 +1,5 @@
-"""The view of outer_columns, whose blocks have whole channels and add up columns of their elements before those of a
-channel meet: fusebuild.kernels.outer_persistent.whole says why. ``tile0`` is what a block has of tensor 0 in shared
-memory, as in fusebuild.kernels.outer_persistent.view; ``columns`` says which vectors of it are a thread's."""
+"""The view of outer_persistent, whose blocks may add up columns of their elements before those of a channel meet:
+fusebuild.kernels.outer_persistent.columns says where. ``columns`` of the kernel says which vectors are a thread's."""
 
 from __future__ import annotations
 
@@ -8,42 +7,38 @@ from dataclasses import replace
 
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body
-from fusebuild.kernels.common.view import KernelView, Sweep, join, make_view
+from fusebuild.kernels.common.view import KernelView, Sweep, join
 from fusebuild.kernels.outer_persistent.channels import Channels
 from fusebuild.kernels.outer_persistent.view import (
-    alone,
     copied,
     elements_of_one,
-    extents_around,
+    outer_persistent,
     place_of_channel,
-    results_of_channel,
-    setup_of_channel,
+    tiles,
     vector_of_tile,
 )
 
 
-def outer_columns(spec: KernelSpec) -> KernelView:
-    channels = Channels.of(Body(spec))
-    body, extents = channels.body, extents_around(channels)
-    return make_view(
-        body, channels.exprs,
-        setup=setup_of_channel(channels),
-        sweeps=(copied(channels), *_moments(channels), _elements(channels)),
-        epilogue=_results(channels),
-        alone=() if extents["inner"] == "1" else alone(channels),
-        extents=extents,
-    )  # fmt: skip
+def outer_persistent_by_columns(spec: KernelSpec) -> KernelView:
+    """That view, with these sweeps where a task can have columns."""
+    channels, view = Channels.of(Body(spec)), outer_persistent(spec)
+    if not channels.has_columns:
+        return view
+    return replace(view, columns=(_copied(channels), *_moments(channels), _elements(channels)))
 
 
-def _results(channels: Channels) -> Sweep:
-    """What follows for a channel, and what is left of it for its elements."""
-    body = channels.body
-    size = place_of_channel("kThreads + kVec")
+def _copied(channels: Channels) -> Sweep:
+    """How vectors come to lie in shared memory, after what threads have of columns and the means of channels."""
+    moments = channels.moments
+    assert moments is not None
+    fid, c_type = moments.folding.expr.outputs[0], moments.c_type
+    address = f"reinterpret_cast<{{}}*>(center{fid} + 2 * kThreads)"
     return replace(
-        results_of_channel(channels),
-        arrays=tuple(f"FUSEBUILD_SHARED({body.c_type(fid)}, of_channel{fid}, {size});" for fid in channels.shared),
-        joint_stores=tuple(
-            f"of_channel{fid}[{place_of_channel('slot')}] = {body.variable(fid)};" for fid in channels.shared
+        copied(channels),
+        arrays=(
+            f"{c_type}* places{fid} = fb::dynamic_shared<{c_type}>();",
+            f"{c_type}* center{fid} = places{fid} + kThreads * kVec;",
+            *tiles(channels.body, channels.read, address),
         ),
     )
 
@@ -75,10 +70,6 @@ def _moments(channels: Channels) -> tuple[Sweep, Sweep]:
     return (
         replace(
             walk,
-            arrays=(
-                f"FUSEBUILD_SHARED({c_type}, {places}, kThreads * kVec);",
-                f"FUSEBUILD_SHARED({c_type}, {center}, {place_of_channel('kThreads + kVec')});",
-            ),
             accumulators=(f"fb::AroundMean<{c_type}> {around};", f"fb::ColumnMoments<{c_type}, kVec> {sums};"),
             stores=(f"{sums}.gather({moments.gathered});",),
             merged=(meeting("sums"),),

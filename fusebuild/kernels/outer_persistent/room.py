@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, total
 from fusebuild.kernels.common.choice import Choice, decide
@@ -75,9 +74,7 @@ def bytes_of_inputs(planner: Planner) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What a block of the kernel ``TEMPLATE`` has room for, in vectors of ``vec``."""
-
-    TEMPLATE: ClassVar = "outer_persistent"
+    """What a block has room for, in vectors of ``vec``."""
 
     planner: Planner
     vec: int
@@ -127,6 +124,11 @@ class Room:
         if self.inner != 1:
             return (has_room,)
         return (has_room, ("le", product([self.are_more(MANY), self.outer]), FEW_IN_COLUMN))
+
+    @property
+    def adds_columns(self) -> Formula:
+        """Whether blocks add up columns of elements before those of a channel meet."""
+        return 0
 
     def channels(self, threads: int) -> Formula:
         """The channels of a block: as few as leave every multiprocessor its blocks, but so many that their elements are

@@ -34,7 +34,7 @@ def outer_persistent(spec: KernelSpec) -> KernelView:
             ),
             joint_stores=tuple(f"of_channel{fid}[{place('slot')}] = {body.variable(fid)};" for fid in channels.shared),
         ),
-        alone=() if extents["inner"] == "1" else alone(channels),
+        alone=() if extents["inner"] == "1" else _alone(channels),
         extents=extents,
     )  # fmt: skip
 
@@ -83,7 +83,7 @@ def copied(channels: Channels) -> Sweep:
     """How the block's vectors come to lie in shared memory."""
     body, fids = channels.body, channels.read
     return Sweep(
-        arrays=tuple(_tiles(body, fids)),
+        arrays=tuple(tiles(body, fids)),
         loads=tuple(
             f"fb::copy_up_to<kVec>(reinterpret_cast<fb::Packed<{body.c_type(fid)}, kVec>*>(tile{fid} + vector * kVec), "
             f"T{fid} + place.at, total - place.at);"
@@ -92,9 +92,9 @@ def copied(channels: Channels) -> Sweep:
     )
 
 
-def _tiles(body: Body, fids: Iterable[int]) -> Iterator[str]:
-    """The addresses of what lies in shared memory of each tensor, the widest first, so that each begins aligned."""
-    address = "fb::dynamic_shared<{}>()"
+def tiles(body: Body, fids: Iterable[int], address: str = "fb::dynamic_shared<{}>()") -> Iterator[str]:
+    """The addresses of what lies in shared memory of each tensor, the widest first, so that each begins aligned; the
+    first at ``address``, a format of its type."""
     for fid in sorted(fids, key=lambda fid: -body.value(fid).dtype.bytes):
         c_type = body.c_type(fid)
         yield f"{c_type}* tile{fid} = {address.format(c_type)};"
@@ -167,7 +167,7 @@ def _of_moments(moments: Batch, sweep: Sweep, reduce: str) -> tuple[Sweep, Sweep
     )
 
 
-def alone(channels: Channels) -> tuple[Sweep, ...]:
+def _alone(channels: Channels) -> tuple[Sweep, ...]:
     """What is done where a block has one channel: all vectors are that one's."""
     statistics = gathering(channels, "fb::reduce_row_of<kThreads>(width, {});")
     return (*along_vectors(channels, statistics), elements_of_one(channels))

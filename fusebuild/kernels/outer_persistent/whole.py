@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusebuild.ir.formula import Formula, product, simplified
+from fusebuild.ir.formula import Formula, product, simplified, total
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.spec import (
     KnownSizes,
@@ -27,6 +27,10 @@ from fusebuild.kernels.outer_persistent.columns import ColumnsRoom
 from fusebuild.kernels.outer_persistent.room import Room, bytes_of_inputs, decided, is_flat
 from fusebuild.kernels.pointwise.narrow import reciprocal_of
 
+LEAST_THREADS = 64
+"""Those that have a thread for each vector of a short channel's runs, at all places of a vector where they begin."""
+CENTERS = 2
+"""Numbers of moments for each thread that there is room for where columns are added up, beside those of its vector."""
 BESIDE_BYTES = 12 * 1024
 """What a block has of values of its channels in shared memory, at most."""
 RESIDENT_BLOCKS = 2
@@ -52,18 +56,20 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
     computed = Channels.of(Body(planner.kernel("outer_persistent", choice, vec=vec, vectors=VectorLayout.SHIFTED)))
     if choice.threads * _bytes_beside(computed) > BESIDE_BYTES:
         return []
-    room = (ColumnsRoom if computed.has_columns else Room)(planner=planner, vec=vec)
+    has_columns = computed.has_columns and choice.threads >= LEAST_THREADS
+    room = (ColumnsRoom if has_columns else Room)(planner=planner, vec=vec)
     channels = room.channels(choice.threads)
     run = product([channels, room.inner])
     run_vectors = simplified(room.vectors(run, [run, product([room.count, room.inner])]))
     piece_vectors = simplified(room.vectors(room.inner, [room.inner]))
     kernel = planner.kernel(
-        room.TEMPLATE,
+        "outer_persistent",
         WholeHeuristics(threads=choice.threads, elements=room.most),
         vec=vec,
         vectors=VectorLayout.SHIFTED,
         parameters=(
             *kernel_parameters(task, domain),
+            call_parameter("adds_columns", room.adds_columns, "1 where columns are added up first"),
             call_parameter("block_channels", channels, "channels of a block, neighbours in memory"),
             call_parameter("run_vectors", run_vectors, "around its elements of one outer index"),
             call_parameter("run_reciprocal", reciprocal_of(run_vectors), "reciprocal of run_vectors"),
@@ -77,7 +83,12 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
     points, own = domain.points(domain.every), domain.points(domain.reduced)
     guard = (fits_int32(points), ("lt", 0, own), *room.guard(), *planner.aligned(domain.flat, vec))
     grid: Formula = ("ceil_div", room.count, channels)
-    shared = product([room.outer, run_vectors, vec * bytes_of_inputs(planner)])
+    shared = total(
+        [
+            product([room.outer, run_vectors, vec * bytes_of_inputs(planner)]),
+            product([room.adds_columns, choice.threads * (vec + CENTERS) * computed.moments_bytes]),
+        ]
+    )
     block = (choice.threads, 1, 1)
     return [planner.variant(way, choice, guard, kernel, simplified(grid), block, shared_bytes=simplified(shared))]
 

@@ -125,7 +125,6 @@ class TestColumns:
         tuned = {"whole_int32": {"threads": threads, "min_blocks": 1}}
         found = FAMILY.schedule(task, SM_90, {"N": 7, "C": 9, "HW": 5}, tuned)
         (launch,) = next(each.launches for each in found if each.name == "whole_int32")
-        assert launch.kernel.template == "outer_columns"
         named = {each.name: each.arg for each in launch.kernel.parameters}
 
         def value(name: str, sizes: dict[str, int]) -> int:
@@ -133,11 +132,14 @@ class TestColumns:
             assert isinstance(argument, FormulaArg)
             return evaluate(as_formula(argument.formula), sizes)
 
-        for outer, channels, inner in product((1, 2, 3, 7, 9, 64, 500), (1, 2, 9, 64, 1707, 10**5), (1, 2, 7, 8, 123)):
+        added = 0
+        for outer, channels, inner in product((32, 96, 384, 1024), (700, 1707, 2**14, 10**5 + 1), (1, 8, 11, 31, 32)):
             sizes = {"N": outer, "C": channels, "HW": inner, MULTIPROCESSORS: 132}
             kinds = 8 // gcd(8, channels * inner)
-            if value("block_channels", sizes) > 1:
+            if value("adds_columns", sizes):
                 assert value("run_vectors", sizes) * min(outer, kinds) <= threads
+                added += 1
+        assert added > 20
 
 
 class TestTwoParts:
@@ -185,29 +187,13 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_for_host(tmp_path_factory.mktemp("channels"), texts)
 
 
-def is_odd(channels: int, inner: int) -> bool:
-    """Whether runs begin anywhere in a vector of 8."""
-    return (channels if inner == 1 else inner) % 8 != 0
-
-
-def have_room(outer: int, channels: int, inner: int, run: int, most: int) -> bool:
-    """Whether a block has room for ``most`` elements: the vectors around a run of so many neighbours in memory, or of a
-    channel's, for each outer index."""
-    return outer * 8 * ((max(run, inner) + 7 * (1 + is_odd(channels, inner))) // 8) <= most
-
-
-def is_whole(outer: int, channels: int, inner: int = 1) -> bool:
-    """Whether blocks have channels to themselves, and add up columns of them: runs are of 8 neighbours, of 16 of many
-    elements, or of 64 of those that begin anywhere."""
-    are_many = outer * channels * inner > 2**20
-    return have_room(outer, channels, inner, 8 + are_many * (8 + 48 * is_odd(channels, inner)), 32768)
-
-
-def is_whole_of_others(outer: int, channels: int, most: int) -> bool:
-    """The same where they combine what they find of a channel: runs are longer, and blocks have less of few."""
-    points = outer * channels
-    run = 16 + 48 * (points > 2**20 and is_odd(channels, 1))
-    return have_room(outer, channels, 1, run, most if points > 2**18 else min(most, 2**13))
+def is_whole(outer: int, channels: int, inner: int = 1, most: int = 32768, vec: int = 8) -> bool:
+    """Whether blocks have channels to themselves: the vectors around a run of 16 neighbours in memory, or of 64 where
+    many begin anywhere, have room in a block for each outer index, which is ``most`` elements, or less of few."""
+    points, is_odd = outer * channels * inner, (channels if inner == 1 else inner) % vec != 0
+    are_many = points > 2**18
+    run = max(16 + 48 * (points > 2**20 and is_odd), inner)
+    return outer * vec * ((run + (vec - 1) * (1 + is_odd)) // vec) <= (most if are_many else min(most, 2**13))
 
 
 def is_clustered(outer: int, channels: int, inner: int) -> bool:
@@ -265,7 +251,7 @@ class TestBatchNorms:
         expected = "whole_int32" if is_whole(*shape) else "clustered_int32" if is_clustered(*shape) else ""
         assert variant == expected or not expected
 
-    @pytest.mark.parametrize("shape", [(33, 16, 5001), (32, 20, 960), (300, 24)])
+    @pytest.mark.parametrize("shape", [(33, 16, 5001), (32, 20, 960), (300, 24), (1000, 264)])
     @pytest.mark.parametrize("center", [0.0, 1e-5, 3.0, 1000.0])
     def test_means_are_exact_wherever_they_lie(self, artifacts: Path, shape: tuple[int, ...], center: float) -> None:
         name = "batchnorm_train_nchw" if len(shape) == 3 else "batchnorm_train"
@@ -279,16 +265,21 @@ class TestBatchNorms:
         wanted = (exact.var(dims, correction=0) + 1e-5).rsqrt()
         torch.testing.assert_close(rstd.double(), wanted, rtol=2e-6, atol=0)
 
-    def test_many_elements_do_where_a_sector_of_each_row_has_room(self, artifacts: Path) -> None:
+    def test_many_elements_do_where_columns_have_few_or_are_added_up_first(self, artifacts: Path) -> None:
         plan = opened(artifacts, "batchnorm_train")
-        for rows, columns, expected in (
-            (8, 2**18 + 1, True),
-            (26, 53888, True),
-            (2048, 2**10, True),
-            (2049, 2**10, False),
-        ):
+        sizes = {(8, 2**18 + 1): True, (9, 2**18): False, (26, 53888): True, (64, 2**16): False, (95, 2**16): False,
+                 (96, 2**16): True, (832, 2**13): True, (833, 2**13): False, (128, 2**18): True,
+                 (129, 2**18): False}  # fmt: skip
+        for (rows, columns), expected in sizes.items():
             inputs = [torch.empty(rows, columns, dtype=torch.bfloat16), *[torch.empty(columns)] * 4]
-            assert (chosen(plan, *inputs) == "whole_int32") == expected
+            assert (chosen(plan, *inputs) == "whole_int32") == expected, (rows, columns)
+
+    @pytest.mark.parametrize("shape", [(400, 657), (512, 520), (1000, 263), (1023, 300), (500, 529, 1), (800, 331, 1),
+                                       (43, 4440, 22), (37, 14175, 8), (127, 1100, 31)])  # fmt: skip
+    def test_columns_are_added_up_first(self, artifacts: Path, shape: tuple[int, ...]) -> None:
+        x = numbers(*shape, dtype=torch.bfloat16)
+        variant, _ = batch_norm(artifacts, x, "batchnorm_train_nchw" if len(shape) == 3 else "batchnorm_train")
+        assert variant == "whole_int32"
 
     def test_others_read_tensors_that_begin_anywhere(self, artifacts: Path) -> None:
         x = numbers(3, 37, 7, dtype=torch.bfloat16)
@@ -324,7 +315,7 @@ class TestOtherTasks:
         plan, x, w = opened(artifacts, "several"), numbers(rows, columns), numbers(columns).half()
         y, s, top = (dict(zip((each.name for each in plan.plan.outputs), plan(x, w), strict=True))[name]
                      for name in ("y", "s", "top"))  # fmt: skip
-        assert (chosen(plan, x, w) == "whole_int32") == is_whole_of_others(rows, columns, most=16384)
+        assert (chosen(plan, x, w) == "whole_int32") == is_whole(rows, columns, most=16384)
         wide = w.double()
         torch.testing.assert_close(s.double(), (x.double() * wide).sum(0), rtol=1e-5, atol=1e-4)
         assert torch.equal(top, x.amax(0))
