@@ -1,4 +1,8 @@
-"""What blocks have room for that add up columns of their elements before those of a channel meet."""
+"""Where blocks add up columns of their elements before those of a channel meet, and what they have room for then.
+
+Each thread has a vector of every so many runs of neighbours, in which the same columns lie at the same places. What its
+columns have of their channels it looks up once so, where else each vector, or each element, is asked of which it is.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,6 @@ FEW_RUN = 8
 sectors, which L2 has."""
 WIDE_COLUMNS = 4
 """Vectors of columns that are neighbours in blocks of many elements, if they have room: two sectors of narrow ones."""
-
 
 ROWS = (384, 1024)
 """From how many rows on, and up to how many, columns of some elements are added up first that begin anywhere in a

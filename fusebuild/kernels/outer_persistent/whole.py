@@ -2,9 +2,10 @@
 
 A block copies what it has of each tensor to shared memory: for each outer index a run of neighbours in memory, by the
 aligned vectors around it. Then threads share out its channels, a power of two for each, and combine what they find of
-one: by vectors where a channel has some, else element by element. What follows from that for a channel is computed once
-and left in shared memory, where all threads read it as they walk the vectors again. One launch does what takes three
-else, and each of those takes longer to start than to read a megabyte.
+one: by vectors where a channel has some, else element by element, or by columns that were added up before
+(:mod:`fusebuild.kernels.outer_persistent.columns`). What follows from that for a channel is computed once and left in
+shared memory, where all threads read it as they walk the vectors again. One launch does what takes three else, and each
+of those takes longer to start than to read a megabyte.
 """
 
 from __future__ import annotations
