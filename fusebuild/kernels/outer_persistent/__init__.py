@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fusebuild.kernels.common.family import Family
 from fusebuild.kernels.outer_persistent.clustered_view import outer_clustered
+from fusebuild.kernels.outer_persistent.columns_view import outer_persistent_by_columns
 from fusebuild.kernels.outer_persistent.schedule import check, variants
-from fusebuild.kernels.outer_persistent.view import outer_persistent
 
 FAMILY = Family(
     folder="outer_persistent",
     name="outer_persistent",
     check=check,
     variants=variants,
-    views={"outer_persistent": outer_persistent, "outer_clustered": outer_clustered},
+    views={"outer_persistent": outer_persistent_by_columns, "outer_clustered": outer_clustered},
 )

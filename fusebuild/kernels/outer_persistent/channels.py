@@ -56,6 +56,18 @@ class Channels:
         return None
 
     @property
+    def moments_bytes(self) -> int:
+        """The bytes of one number of moments, 0 where nothing takes any."""
+        return 0 if self.moments is None else self.moments.folding.dtypes[0].bytes
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether moments are all that is reduced, of elements that are made of nothing of their channel: then columns
+        of them may be added up before channels are."""
+        needs = _shared(self.body, self.before, self.gathered.targets())
+        return self.moments is not None and not self.early and not needs
+
+    @property
     def exprs(self) -> tuple[Expr, ...]:
         """All that is computed, scalars too."""
         results = folded(self.body.task, reductions(self.body.task))

@@ -109,21 +109,26 @@ class Room:
         """The neighbours that a block takes at least."""
         edge = self.count if self.inner == 1 else self.inner
         are_odd: Formula = ("lt", 0, ("mod", edge, self.vec))
-        return total([RUN, product([ODD_RUN - RUN, self._are_more(SOME), are_odd])])
+        return total([RUN, product([ODD_RUN - RUN, self.are_more(SOME), are_odd])])
 
-    def _are_more(self, elements: int) -> Formula:
+    def are_more(self, elements: int) -> Formula:
         return ("lt", elements, self.planner.domain.points(self.planner.domain.every))
 
     def guard(self) -> tuple[Formula, ...]:
         """What holds where the neighbours that a block shall take have room, and no columns are so many that it is
         faster to read them twice, by vectors of columns."""
-        most = total([min(self.most, BLOCK_OF_FEW), product([max(0, self.most - BLOCK_OF_FEW), self._are_more(FEW)])])
+        most = total([min(self.most, BLOCK_OF_FEW), product([max(0, self.most - BLOCK_OF_FEW), self.are_more(FEW)])])
         run = self.least if self.inner == 1 else ("max", self.least, self.inner)
         vectors = self.vectors(run, [self.count if self.inner == 1 else self.inner])
         has_room: Formula = ("le", simplified(product([self.vec, self.outer, vectors])), simplified(most))
         if self.inner != 1:
             return (has_room,)
-        return (has_room, ("le", product([self._are_more(MANY), self.outer]), FEW_IN_COLUMN))
+        return (has_room, ("le", product([self.are_more(MANY), self.outer]), FEW_IN_COLUMN))
+
+    @property
+    def adds_columns(self) -> Formula:
+        """Whether blocks add up columns of elements before those of a channel meet."""
+        return 0
 
     def channels(self, threads: int) -> Formula:
         """The channels of a block: as few as leave every multiprocessor its blocks, but so many that their elements are

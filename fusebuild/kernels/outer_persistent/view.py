@@ -19,7 +19,7 @@ from fusebuild.kernels.outer_persistent.channels import Channels
 
 
 def outer_persistent(spec: KernelSpec) -> KernelView:
-    channels, place = Channels.of(Body(spec)), "fb::place_of_channel<kVec>({})".format
+    channels, place = Channels.of(Body(spec)), place_of_channel
     body, extents = channels.body, extents_around(channels)
     of_one = () if extents["inner"] == "1" else (_of_one_channel(channels),)
     return make_view(
@@ -37,6 +37,11 @@ def outer_persistent(spec: KernelSpec) -> KernelView:
         alone=() if extents["inner"] == "1" else _alone(channels),
         extents=extents,
     )  # fmt: skip
+
+
+def place_of_channel(slot: str) -> str:
+    """Where a block has a value of its channel number ``slot``."""
+    return f"fb::place_of_channel<kVec>({slot})"
 
 
 def _channel(body: Body) -> Group:
@@ -78,7 +83,7 @@ def copied(channels: Channels) -> Sweep:
     """How the block's vectors come to lie in shared memory."""
     body, fids = channels.body, channels.read
     return Sweep(
-        arrays=tuple(_tiles(body, fids)),
+        arrays=tuple(tiles(body, fids)),
         loads=tuple(
             f"fb::copy_up_to<kVec>(reinterpret_cast<fb::Packed<{body.c_type(fid)}, kVec>*>(tile{fid} + vector * kVec), "
             f"T{fid} + place.at, total - place.at);"
@@ -87,9 +92,9 @@ def copied(channels: Channels) -> Sweep:
     )
 
 
-def _tiles(body: Body, fids: Iterable[int]) -> Iterator[str]:
-    """The addresses of what lies in shared memory of each tensor, the widest first, so that each begins aligned."""
-    address = "fb::dynamic_shared<{}>()"
+def tiles(body: Body, fids: Iterable[int], address: str = "fb::dynamic_shared<{}>()") -> Iterator[str]:
+    """The addresses of what lies in shared memory of each tensor, the widest first, so that each begins aligned; the
+    first at ``address``, a format of its type."""
     for fid in sorted(fids, key=lambda fid: -body.value(fid).dtype.bytes):
         c_type = body.c_type(fid)
         yield f"{c_type}* tile{fid} = {address.format(c_type)};"

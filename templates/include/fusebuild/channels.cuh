@@ -77,6 +77,12 @@ struct AroundMean {
     sizes += combine_all<Sum>(terms);
   }
 
+  // The same where others have added up some of them.
+  FUSEBUILD_DEVICE void gather(T added) {
+    sum += added;
+    sizes += abs(added);
+  }
+
   // Between: when all `count` of them are in the sums.
   FUSEBUILD_DEVICE void settle(int count) {
     const T size = share_of(sizes, T(count));

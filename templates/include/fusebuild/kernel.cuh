@@ -17,6 +17,7 @@
 #include "fusebuild/cast.cuh"
 #include "fusebuild/channels.cuh"
 #include "fusebuild/cluster.cuh"
+#include "fusebuild/columns.cuh"
 #include "fusebuild/divide.cuh"
 #include "fusebuild/divisor.cuh"
 #include "fusebuild/exact_sum.cuh"

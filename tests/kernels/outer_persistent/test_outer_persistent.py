@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,11 @@ GROUPED = """
 s = sum(x, dims=[0, 3], keepdim=True)
 y = x * broadcast(w, is_broadcast_dim=[True, True, False, True]) - s
 """
+MOMENTS = """
+m, m2, _ = welford({x}, dims=[0, 2])
+y = ({x} - broadcast(m, is_broadcast_dim=[False, True])) * factor
+"""
+SHIFTED = "shifted = x + broadcast(b, is_broadcast_dim=[False, True])" + MOMENTS.format(x="shifted")
 NORMALIZED = "lse = logsumexp(x, dims=[0])\ny = x - lse"
 ROWS = (1, 2, 3, 31, 33, 256, 257, 512, 513, 2049)
 
@@ -108,6 +115,33 @@ class TestBlocks:
             assert (evaluate(launch.grid[0], sizes) - 1) * own < columns <= evaluate(launch.grid[0], sizes) * own
 
 
+class TestColumns:
+    @pytest.mark.parametrize("threads", [64, 512])
+    def test_all_runs_that_begin_alike_have_threads(self, threads: int) -> None:
+        """Those of a block begin at up to 8 places of a vector, and none has less than a thread for each vector."""
+        task = whole({"x": "bfloat16[N, C, HW]"}, "m, m2, _ = welford(cast(x, float), dims=[0, 2])\n"
+                     "y = x - broadcast(m, is_broadcast_dim=[False, True])",
+                     {"m": "float", "m2": "float", "y": "bfloat16"})  # fmt: skip
+        tuned = {"whole_int32": {"threads": threads, "min_blocks": 1}}
+        found = FAMILY.schedule(task, SM_90, {"N": 7, "C": 9, "HW": 5}, tuned)
+        (launch,) = next(each.launches for each in found if each.name == "whole_int32")
+        named = {each.name: each.arg for each in launch.kernel.parameters}
+
+        def value(name: str, sizes: dict[str, int]) -> int:
+            argument = named[name]
+            assert isinstance(argument, FormulaArg)
+            return evaluate(as_formula(argument.formula), sizes)
+
+        added = 0
+        for outer, channels, inner in product((32, 43, 128, 384, 1023), (701, 2**14, 20001, 10**5 + 2), (1, 9, 20, 31)):
+            sizes = {"N": outer, "C": channels, "HW": inner, MULTIPROCESSORS: 132}
+            kinds = 8 // gcd(8, channels * inner)
+            if value("adds_columns", sizes):
+                assert value("run_vectors", sizes) * min(outer, kinds) <= threads
+                added += 1
+        assert added > 20
+
+
 class TestTwoParts:
     """Statistics, then elements."""
 
@@ -141,6 +175,10 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         "grouped": text_of({"x": "double[N, A, B, H]", "w": "double[B]"}, GROUPED, {"s": "double", "y": "double"},
                            name="grouped"),
+        "shifted": text_of({"x": "float[N, C, HW]", "b": "float[C]"}, SHIFTED,
+                           {"m": "float", "m2": "float", "y": "float"}, name="shifted", scalars={"factor": "float"}),
+        "wide": text_of({"x": "double[N, C, HW]"}, MOMENTS.format(x="x"),
+                        {"m": "double", "m2": "double", "y": "double"}, name="wide", scalars={"factor": "double"}),
         "normalized": text_of(X, NORMALIZED, {"lse": "float", "y": "float"}, name="normalized"),
         "in_place": text_of(X, CENTERED, {"s": "float", "y": "{dtype: float, alias: x}"}, name="in_place"),
         **{name: (ROOT / "recipes" / f"{name}.yaml").read_text() for name in
@@ -213,7 +251,7 @@ class TestBatchNorms:
         expected = "whole_int32" if is_whole(*shape) else "clustered_int32" if is_clustered(*shape) else ""
         assert variant == expected or not expected
 
-    @pytest.mark.parametrize("shape", [(33, 16, 5001), (32, 20, 960), (300, 24)])
+    @pytest.mark.parametrize("shape", [(33, 16, 5001), (32, 20, 960), (300, 24), (1000, 265)])
     @pytest.mark.parametrize("center", [0.0, 1e-5, 3.0, 1000.0])
     def test_means_are_exact_wherever_they_lie(self, artifacts: Path, shape: tuple[int, ...], center: float) -> None:
         name = "batchnorm_train_nchw" if len(shape) == 3 else "batchnorm_train"
@@ -227,11 +265,22 @@ class TestBatchNorms:
         wanted = (exact.var(dims, correction=0) + 1e-5).rsqrt()
         torch.testing.assert_close(rstd.double(), wanted, rtol=2e-6, atol=0)
 
-    def test_many_elements_do_where_columns_have_few(self, artifacts: Path) -> None:
+    def test_many_elements_do_where_columns_have_few_or_are_added_up_first(self, artifacts: Path) -> None:
         plan = opened(artifacts, "batchnorm_train")
-        for rows, columns, expected in ((8, 2**18 + 1, True), (9, 2**18, False), (26, 53888, True), (64, 2**16, False)):
+        sizes = {(8, 2**18 + 1): True, (9, 2**18): False, (26, 53888): True, (64, 2**16): False,
+                 (119, 2**16 + 1): False, (120, 2**16 + 1): True, (120, 2**16): False, (767, 2**13): False,
+                 (768, 2**13): True, (832, 2**13): True, (833, 2**13): False,
+                 (128, 2**18 - 1): True, (128, 2**18 + 1): False}  # fmt: skip
+        for (rows, columns), expected in sizes.items():
             inputs = [torch.empty(rows, columns, dtype=torch.bfloat16), *[torch.empty(columns)] * 4]
-            assert (chosen(plan, *inputs) == "whole_int32") == expected
+            assert (chosen(plan, *inputs) == "whole_int32") == expected, (rows, columns)
+
+    @pytest.mark.parametrize("shape", [(400, 657), (512, 521), (1000, 263), (1023, 300), (500, 529, 1), (800, 331, 1),
+                                       (43, 4440, 22), (37, 12601, 9), (127, 1100, 31)])  # fmt: skip
+    def test_columns_are_added_up_first(self, artifacts: Path, shape: tuple[int, ...]) -> None:
+        x = numbers(*shape, dtype=torch.bfloat16)
+        variant, _ = batch_norm(artifacts, x, "batchnorm_train_nchw" if len(shape) == 3 else "batchnorm_train")
+        assert variant == "whole_int32"
 
     def test_others_read_tensors_that_begin_anywhere(self, artifacts: Path) -> None:
         x = numbers(3, 37, 7, dtype=torch.bfloat16)
@@ -294,6 +343,20 @@ class TestOtherTasks:
         assert chosen(plan, x, w) == "whole_int32"
         torch.testing.assert_close(s, x.sum((0, 3), keepdim=True))
         torch.testing.assert_close(y, x * w.view(1, 1, -1, 1) - s)
+
+    @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 700, 5), (64, 3, 1), (7, 20, 123), (50, 33, 2)])
+    @pytest.mark.parametrize("name", ["shifted", "wide"])
+    def test_moments_of_other_elements(self, artifacts: Path, name: str, shape: tuple[int, int, int]) -> None:
+        plan, x, shifts = opened(artifacts, name), numbers(*shape), numbers(shape[1])
+        inputs = [x, shifts] if name == "shifted" else [x.double()]
+        exact = (x + shifts.view(1, -1, 1)).double() if name == "shifted" else x.double()
+        assert chosen(plan, *inputs, 0.5) == "whole_int32"
+        mean, m2, y = plan(*inputs, 0.5)
+        bound = 1e-5 if name == "shifted" else 1e-12
+        around = exact - exact.mean((0, 2), keepdim=True)
+        torch.testing.assert_close(mean.double(), exact.mean((0, 2)), rtol=bound, atol=bound)
+        torch.testing.assert_close(m2.double(), around.square().sum((0, 2)), rtol=bound, atol=bound)
+        torch.testing.assert_close(y.double(), around * 0.5, rtol=bound, atol=bound)
 
     @pytest.mark.parametrize("shape", [(1, 1), (340, 3), (77, 1000)])
     def test_states_of_lambdas(self, artifacts: Path, shape: tuple[int, int]) -> None:

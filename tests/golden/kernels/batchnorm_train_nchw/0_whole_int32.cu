@@ -1,21 +1,82 @@
 // batchnorm_train_nchw.yaml, segment 0: outer_persistent, variant whole_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 6: 8, 14: 13, 25: 23, 31: 29, 32: 30}
 // schedule: threads=512 elements=32768
-// launch: segment 0, whole_int32 on sm_90: grid ceil_div(C, argument 15), 1, 1; block 512, 1, 1; shared 16*N*((argument
-//   15*HW + 7*(0 < (((argument 15*HW) % 8) + ((C*HW) % 8))) + 7) // 8) bytes; overlaps what is before; given x, weight,
-//   bias, running_mean, running_var, mean, rstd, new_mean, new_var, y, N*HW, N, C, HW, max(1, min(((32768 // max(1, N))
-//   - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors), min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW % 8))
-//   + 16, max(1, HW)), max(1, C))))), (max(1, min(((32768 // max(1, N)) - 14) // max(1, HW), 512, max(ceil_div(C,
-//   2*gpu.multiprocessors), min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, max(1, HW)), max(1, C)))))*HW +
-//   7*(0 < (((max(1, min(((32768 // max(1, N)) - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors),
-//   min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, max(1, HW)), max(1, C)))))*HW) % 8) + ((C*HW) % 8))) + 7)
-//   // 8, 4294967295 // max((max(1, min(((32768 // max(1, N)) - 14) // max(1, HW), 512, max(ceil_div(C,
-//   2*gpu.multiprocessors), min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, max(1, HW)), max(1, C)))))*HW +
-//   7*(0 < (((max(1, min(((32768 // max(1, N)) - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors),
-//   min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, max(1, HW)), max(1, C)))))*HW) % 8) + ((C*HW) % 8))) + 7)
-//   // 8, 1), (HW + 7*(0 < (HW % 8)) + 7) // 8, 4294967295 // max((HW + 7*(0 < (HW % 8)) + 7) // 8, 1), 4294967295 //
-//   max(HW, 1); if N*C*HW < 2146435072, 0 < N*HW, 8*N*((max(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, HW) + 7*(0 < (HW
-//   % 8)) + 7) // 8) <= (24576*(262144 < N*C*HW) + 8192), aligned(x, 16), aligned(y, 16)
+// launch: segment 0, whole_int32 on sm_90: grid ceil_div(C, argument 15*max(1, min(max(1, min((min(32768 // max(1, N),
+//   8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512)), max(ceil_div(C,
+//   2*gpu.multiprocessors*max(1, ceil_div(C, 2*gpu.multiprocessors*max(1, min((min(32768 // max(1, N), 8*(512 //
+//   min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512))))), min(ceil_div(8*(1048576 < N*C*HW) +
+//   48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 8, max(1, HW)), max(1, C))))) + (1 - argument 15)*max(1, min(((32768 //
+//   max(1, N)) - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors), min(ceil_div(48*(1048576 < N*C*HW)*(0
+//   < (HW % 8)) + 16, max(1, HW)), max(1, C)))))), 1, 1; block 512, 1, 1; shared 16*N*(((argument 15*max(1, min(max(1,
+//   min((min(32768 // max(1, N), 8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512)),
+//   max(ceil_div(C, 2*gpu.multiprocessors*max(1, ceil_div(C, 2*gpu.multiprocessors*max(1, min((min(32768 // max(1, N),
+//   8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512))))), min(ceil_div(8*(1048576 <
+//   N*C*HW) + 48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 8, max(1, HW)), max(1, C))))) + (1 - argument 15)*max(1,
+//   min(((32768 // max(1, N)) - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors),
+//   min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, max(1, HW)), max(1, C))))))*HW + 7*(0 < ((((argument
+//   15*max(1, min(max(1, min((min(32768 // max(1, N), 8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) //
+//   max(1, HW), 512)), max(ceil_div(C, 2*gpu.multiprocessors*max(1, ceil_div(C, 2*gpu.multiprocessors*max(1,
+//   min((min(32768 // max(1, N), 8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512))))),
+//   min(ceil_div(8*(1048576 < N*C*HW) + 48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 8, max(1, HW)), max(1, C))))) + (1 -
+//   argument 15)*max(1, min(((32768 // max(1, N)) - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors),
+//   min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, max(1, HW)), max(1, C))))))*HW) % 8) + ((C*HW) % 8))) + 7)
+//   // 8) + 20480*argument 15 bytes; overlaps what is before; given x, weight, bias, running_mean, running_var, mean,
+//   rstd, new_mean, new_var, y, N*HW, N, C, HW, max((HW == 1)*max((262144 < N*C*HW)*(0 < (C % 8))*(N >= 384)*(N <=
+//   1024), (2097152 < N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >= 768)*(N <= 832))), (4194304 < N*C*HW)*(0 <
+//   (HW % 8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128)), max((HW == 1)*max((262144 < N*C*HW)*(0 < (C % 8))*(N >=
+//   384)*(N <= 1024), (2097152 < N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >= 768)*(N <= 832))), (4194304 <
+//   N*C*HW)*(0 < (HW % 8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128))*max(1, min(max(1, min((min(32768 // max(1, N),
+//   8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512)), max(ceil_div(C,
+//   2*gpu.multiprocessors*max(1, ceil_div(C, 2*gpu.multiprocessors*max(1, min((min(32768 // max(1, N), 8*(512 //
+//   min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512))))), min(ceil_div(8*(1048576 < N*C*HW) +
+//   48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 8, max(1, HW)), max(1, C))))) + (1 - max((HW == 1)*max((262144 < N*C*HW)*(0
+//   < (C % 8))*(N >= 384)*(N <= 1024), (2097152 < N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >= 768)*(N <=
+//   832))), (4194304 < N*C*HW)*(0 < (HW % 8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128)))*max(1, min(((32768 // max(1,
+//   N)) - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors), min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW %
+//   8)) + 16, max(1, HW)), max(1, C))))), ((max((HW == 1)*max((262144 < N*C*HW)*(0 < (C % 8))*(N >= 384)*(N <= 1024),
+//   (2097152 < N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >= 768)*(N <= 832))), (4194304 < N*C*HW)*(0 < (HW %
+//   8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128))*max(1, min(max(1, min((min(32768 // max(1, N), 8*(512 // min(max(1,
+//   N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512)), max(ceil_div(C, 2*gpu.multiprocessors*max(1,
+//   ceil_div(C, 2*gpu.multiprocessors*max(1, min((min(32768 // max(1, N), 8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8))
+//   + 1))) - 14) // max(1, HW), 512))))), min(ceil_div(8*(1048576 < N*C*HW) + 48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 8,
+//   max(1, HW)), max(1, C))))) + (1 - max((HW == 1)*max((262144 < N*C*HW)*(0 < (C % 8))*(N >= 384)*(N <= 1024),
+//   (2097152 < N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >= 768)*(N <= 832))), (4194304 < N*C*HW)*(0 < (HW %
+//   8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128)))*max(1, min(((32768 // max(1, N)) - 14) // max(1, HW), 512,
+//   max(ceil_div(C, 2*gpu.multiprocessors), min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, max(1, HW)), max(1,
+//   C))))))*HW + 7*(0 < ((((max((HW == 1)*max((262144 < N*C*HW)*(0 < (C % 8))*(N >= 384)*(N <= 1024), (2097152 <
+//   N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >= 768)*(N <= 832))), (4194304 < N*C*HW)*(0 < (HW % 8))*(HW >=
+//   8)*(HW <= 32)*(N >= 32)*(N <= 128))*max(1, min(max(1, min((min(32768 // max(1, N), 8*(512 // min(max(1, N), 7*(0 <
+//   ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512)), max(ceil_div(C, 2*gpu.multiprocessors*max(1, ceil_div(C,
+//   2*gpu.multiprocessors*max(1, min((min(32768 // max(1, N), 8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) -
+//   14) // max(1, HW), 512))))), min(ceil_div(8*(1048576 < N*C*HW) + 48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 8, max(1,
+//   HW)), max(1, C))))) + (1 - max((HW == 1)*max((262144 < N*C*HW)*(0 < (C % 8))*(N >= 384)*(N <= 1024), (2097152 <
+//   N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >= 768)*(N <= 832))), (4194304 < N*C*HW)*(0 < (HW % 8))*(HW >=
+//   8)*(HW <= 32)*(N >= 32)*(N <= 128)))*max(1, min(((32768 // max(1, N)) - 14) // max(1, HW), 512, max(ceil_div(C,
+//   2*gpu.multiprocessors), min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, max(1, HW)), max(1, C))))))*HW) %
+//   8) + ((C*HW) % 8))) + 7) // 8, 4294967295 // max(((max((HW == 1)*max((262144 < N*C*HW)*(0 < (C % 8))*(N >= 384)*(N
+//   <= 1024), (2097152 < N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >= 768)*(N <= 832))), (4194304 <
+//   N*C*HW)*(0 < (HW % 8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128))*max(1, min(max(1, min((min(32768 // max(1, N),
+//   8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512)), max(ceil_div(C,
+//   2*gpu.multiprocessors*max(1, ceil_div(C, 2*gpu.multiprocessors*max(1, min((min(32768 // max(1, N), 8*(512 //
+//   min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512))))), min(ceil_div(8*(1048576 < N*C*HW) +
+//   48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 8, max(1, HW)), max(1, C))))) + (1 - max((HW == 1)*max((262144 < N*C*HW)*(0
+//   < (C % 8))*(N >= 384)*(N <= 1024), (2097152 < N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >= 768)*(N <=
+//   832))), (4194304 < N*C*HW)*(0 < (HW % 8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128)))*max(1, min(((32768 // max(1,
+//   N)) - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors), min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW %
+//   8)) + 16, max(1, HW)), max(1, C))))))*HW + 7*(0 < ((((max((HW == 1)*max((262144 < N*C*HW)*(0 < (C % 8))*(N >=
+//   384)*(N <= 1024), (2097152 < N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >= 768)*(N <= 832))), (4194304 <
+//   N*C*HW)*(0 < (HW % 8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128))*max(1, min(max(1, min((min(32768 // max(1, N),
+//   8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512)), max(ceil_div(C,
+//   2*gpu.multiprocessors*max(1, ceil_div(C, 2*gpu.multiprocessors*max(1, min((min(32768 // max(1, N), 8*(512 //
+//   min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512))))), min(ceil_div(8*(1048576 < N*C*HW) +
+//   48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 8, max(1, HW)), max(1, C))))) + (1 - max((HW == 1)*max((262144 < N*C*HW)*(0
+//   < (C % 8))*(N >= 384)*(N <= 1024), (2097152 < N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >= 768)*(N <=
+//   832))), (4194304 < N*C*HW)*(0 < (HW % 8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128)))*max(1, min(((32768 // max(1,
+//   N)) - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors), min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW %
+//   8)) + 16, max(1, HW)), max(1, C))))))*HW) % 8) + ((C*HW) % 8))) + 7) // 8, 1), (HW + 7*(0 < (HW % 8)) + 7) // 8,
+//   4294967295 // max((HW + 7*(0 < (HW % 8)) + 7) // 8, 1), 4294967295 // max(HW, 1); if N*C*HW < 2146435072, 0 < N*HW,
+//   8*N*((max(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, HW) + 7*(0 < (HW % 8)) + 7) // 8) <= (24576*(262144 < N*C*HW)
+//   + 8192), aligned(x, 16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -23,7 +84,7 @@ constexpr int kThreads = 512;
 constexpr int kVec = 8;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreads, 2)
-outer_persistent_30ab9b1bd8ae7da1(
+outer_persistent_0ece0a4fa06fb014(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     const float* T1,  // weight: float[C]
     const float* T2,  // bias: float[C]
@@ -38,6 +99,7 @@ outer_persistent_30ab9b1bd8ae7da1(
     int64_t n0,  // N
     int64_t n1,  // C
     int64_t n2,  // HW
+    int64_t adds_columns,  // 1 where columns are added up first
     int64_t block_channels,  // channels of a block, neighbours in memory
     int64_t run_vectors,  // around its elements of one outer index
     int64_t run_reciprocal,  // reciprocal of run_vectors
@@ -55,6 +117,114 @@ outer_persistent_30ab9b1bd8ae7da1(
   FUSEBUILD_SHARED(float, of_channel2, fb::place_of_channel<kVec>(kThreads + kVec));
   FUSEBUILD_SHARED(float, of_channel6, fb::place_of_channel<kVec>(kThreads + kVec));
   FUSEBUILD_SHARED(float, of_channel15, fb::place_of_channel<kVec>(kThreads + kVec));
+
+  if (adds_columns) {
+    const fb::Columns<kVec, kThreads> columns(
+        runs, outer, inner, int(piece_vectors), piece_reciprocal, inner_reciprocal);
+    const Index step = columns.height * Index(run_vectors);
+    float* places6 = fb::dynamic_shared<float>();
+    float* center6 = places6 + kThreads * kVec;
+    __nv_bfloat16* tile0 = reinterpret_cast<__nv_bfloat16*>(center6 + 2 * kThreads);
+    for (Index run = columns.row, vector = fb::thread_x(); run < outer; run += columns.height, vector += step) {
+      const fb::Runs<kVec>::Place place{columns.at(run), columns.column};
+      fb::copy_up_to<kVec>(reinterpret_cast<fb::Packed<__nv_bfloat16, kVec>*>(tile0 + vector * kVec), T0 + place.at,
+          total - place.at);
+    }
+    fb::end_copies();
+    const int shift = fb::sharing<kThreads>(own, columns.parts());  // 2 to it threads share a channel
+    const int width = 1 << shift;
+    const bool active = (fb::thread_x() >> shift) < own;  // spare threads have nothing to combine
+    const Index lane = fb::thread_x() & (width - 1);
+    const Index slot = active ? fb::thread_x() >> shift : own - 1, channel = first + slot;
+    const float t1 = fb::unpack(fb::load_packed_ahead<1>(T1 + channel))[0];  // weight
+    const float t2 = fb::unpack(fb::load_packed_ahead<1>(T2 + channel))[0];  // bias
+    const float t3 = fb::unpack(fb::load_packed_ahead<1>(T3 + channel))[0];  // running_mean
+    const float t4 = fb::unpack(fb::load_packed_ahead<1>(T4 + channel))[0];  // running_var
+    fb::wait_copies<0>();  // of what the thread has copied itself
+    fb::AroundMean<float> around6;
+    fb::ColumnMoments<float, kVec> moments6;
+    for (Index run = columns.row, vector = fb::thread_x(); run < outer; run += columns.height, vector += step) {
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
+      fb::Vec<float, kVec> e6;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];  // x
+        const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
+        e6[k] = t5;
+      }
+      moments6.gather(e6);
+    }
+    columns.meet_sums(places6, moments6, slot, lane, width, around6);
+    fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Sum>(around6.sum), fb::accumulator<fb::Sum>(around6.sizes));
+    around6.settle(outer * inner);
+    if (active && lane == 0) center6[fb::place_of_channel<kVec>(slot)] = around6.mean;
+    fb::sync_block();
+    moments6.center = columns.of(center6);
+    for (Index run = columns.row, vector = fb::thread_x(); run < outer; run += columns.height, vector += step) {
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
+      fb::Vec<float, kVec> e6;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];  // x
+        const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
+        e6[k] = t5;
+      }
+      moments6.add(e6);
+    }
+    columns.meet_squares(places6, moments6, slot, lane, width, around6);
+    fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Sum>(around6.beside),
+        fb::accumulator<fb::Sum>(around6.squares));
+    const auto a6 = around6.state(outer * inner);
+    if (active && lane == 0) {
+      const float t6 = fb::Welford<float>::mean(a6);  // mean, batchnorm_train_nchw.yaml:16
+      const float t7 = a6.v1;  // m2, batchnorm_train_nchw.yaml:16
+      const int64_t t10 = s9;  // count, batchnorm_train_nchw.yaml:16
+      const float t11 = t7 / fb::cast<float>(t10);  // batchnorm_train_nchw.yaml:17
+      const float t13 = t11 + 1e-05f;  // batchnorm_train_nchw.yaml:17
+      const float t14 = fb::rsqrt(t13);  // rstd, batchnorm_train_nchw.yaml:17
+      const float t15 = t14 * t1;  // batchnorm_train_nchw.yaml:19
+      const float t22 = t6 - t3;  // batchnorm_train_nchw.yaml:22
+      const float t24 = 0.1f * t22;  // batchnorm_train_nchw.yaml:22
+      const float t25 = t3 + t24;  // new_mean, batchnorm_train_nchw.yaml:22
+      const int64_t t27 = fb::sub(t10, int64_t(1));  // batchnorm_train_nchw.yaml:23
+      const float t28 = t7 / fb::cast<float>(t27);  // batchnorm_train_nchw.yaml:23
+      const float t29 = t28 - t4;  // batchnorm_train_nchw.yaml:23
+      const float t30 = 0.1f * t29;  // batchnorm_train_nchw.yaml:23
+      const float t31 = t4 + t30;  // new_var, batchnorm_train_nchw.yaml:23
+      T6[channel] = t6;
+      T14[channel] = t14;
+      T25[channel] = t25;
+      T31[channel] = t31;
+      of_channel2[fb::place_of_channel<kVec>(slot)] = t2;
+      of_channel6[fb::place_of_channel<kVec>(slot)] = t6;
+      of_channel15[fb::place_of_channel<kVec>(slot)] = t15;
+    }
+    fb::sync_block();
+    const fb::Vec<float, kVec> v2 = columns.of(of_channel2);
+    const fb::Vec<float, kVec> v6 = columns.of(of_channel6);
+    const fb::Vec<float, kVec> v15 = columns.of(of_channel15);
+    const unsigned inside = columns.inside;
+    for (Index run = columns.row, vector = fb::thread_x(); run < outer; run += columns.height, vector += step) {
+      const fb::Runs<kVec>::Place place{columns.at(run), columns.column};
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
+      fb::Vec<__nv_bfloat16, kVec> o32;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const float t2 = v2[k];  // bias
+        const float t6 = v6[k];  // mean
+        const float t15 = v15[k];  // t15
+        const __nv_bfloat16 t0 = v0[k];  // x
+        const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
+        const float t17 = t5 - t6;  // batchnorm_train_nchw.yaml:21
+        const float t19 = t17 * t15;  // batchnorm_train_nchw.yaml:21
+        const float t21 = t19 + t2;  // y, batchnorm_train_nchw.yaml:21
+        const __nv_bfloat16 t32 = fb::cast<__nv_bfloat16>(t21);  // batchnorm_train_nchw.yaml:25
+        o32[k] = t32;
+      }
+      fb::store_side(T32 + place.at, o32, inside);
+    }
+    return;
+  }
 
   for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
     const fb::Runs<kVec>::Place place = runs.place(vector);
@@ -362,4 +532,4 @@ outer_persistent_30ab9b1bd8ae7da1(
   }
 }
 
-FUSEBUILD_ENTRY(outer_persistent_30ab9b1bd8ae7da1)
+FUSEBUILD_ENTRY(outer_persistent_0ece0a4fa06fb014)
