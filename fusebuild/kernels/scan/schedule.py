@@ -3,8 +3,13 @@
 The domain is ``kept x scanned x kept``. **Rows** (nothing kept inside): one block, or one warp where rows are short,
 walks a row, tile by tile; each thread holds neighbouring elements, and the state of everything before the tile is
 carried along. **Columns** (something kept inside): each thread owns a vector of columns and walks the scanned axis, so
-that accesses are as wide as in any other kernel. Elementwise work before and after runs in the same pass. What a whole
-row combines to is known at its end only, so nothing in the row can use it.
+that accesses are as wide as in any other kernel. Elementwise work before and after runs in the same pass, and so do
+reductions of the scanned axis, of what is scanned or of what scans give.
+
+What a whole row combines to is known at its end only. A block that needs it in the row **walks** the row again, once for
+each level of reductions: what it read the first time is in its cache, and scans are made again where a walk needs them.
+Rows that would not stay there all at once are walked by so many threads that few of them are on their way. Columns are
+walked once.
 """
 
 from __future__ import annotations
@@ -16,16 +21,20 @@ from fusebuild.ir.formula import Formula, ceil_div, product
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
+    THREADS_FOR_TWO_BLOCKS,
     WARP,
     check_outputs,
+    check_running,
+    levels,
     own_loops,
     vector_of_states,
     walked_loops,
 )
-from fusebuild.kernels.common.spec import VariantSpec, indices_of, try_domain
+from fusebuild.kernels.common.spec import VariantSpec, indices_of, reductions, try_domain
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.table import Kind, op_of
 
@@ -34,6 +43,13 @@ ROW_THREADS = 256
 
 SHORT_TILES = 4
 """Tiles of a warp up to which a row is its alone: it waits for no other."""
+
+LONG_THREADS = 1024
+"""Threads that share a row which is walked again, and is long: fewer rows at a time stay in caches."""
+
+LONG_BYTES = 16 * 1024
+"""Bytes of a row's inputs from which it is long: eight blocks of :data:`ROW_THREADS` have as much as a multiprocessor's
+cache holds."""
 
 COLUMN_THREADS = 64
 """Threads of a block that have columns: so few that a multiprocessor, which holds 32 blocks, is full with them, and few
@@ -53,10 +69,11 @@ class ScanHeuristics(Choice):
 def check(task: Task) -> None:
     domain = try_domain(task)
     _check_scans(task, domain)
-    _check_order(task, domain)
     reduced = domain.reduced
     if reduced != tuple(range(reduced[0], reduced[-1] + 1)):
         raise UnfitError("the scanned dims are not neighbours")
+    _check_order(task, domain)
+    _check_company(task, domain)
     check_outputs(task, domain, domain.kept, domain.every)
 
 
@@ -67,7 +84,16 @@ def variants(planner: Planner) -> list[VariantSpec]:
     if not domain.axes[domain.inner].reduced:
         return [_columns(planner, width) for width in widths]
     *small, last = widths
-    return [*(make(planner, width) for width in small for make in (_short_rows, _rows)), _rows(planner, last)]
+    ways = (_short_rows, _rows) if walks(planner.task, domain) == 1 else (_short_rows, _medium_rows, _long_rows)
+    return [*(make(planner, width) for width in small for make in ways), ways[-1](planner, last)]
+
+
+def walks(task: Task, domain: AxisDomain) -> int:
+    """How often a row is walked: the last time for its outputs, and once before for each level of reductions that they
+    or other reductions need."""
+    level, reduced = levels(task), {*domain.reduced}
+    wide = [level.get(fid, 0) for fid in task.outputs if reduced & {*domain.accesses[fid].axes}]
+    return 1 + max([*wide, *(level[fid] - 1 for fid in folded(task, reductions(task)))], default=0)
 
 
 OTHERS = {Kind.ORDER: "sort", Kind.SCATTER: "scatter"}
@@ -84,8 +110,8 @@ def ordered(task: Task) -> tuple[int, ...]:
 
 
 def _check_scans(task: Task, domain: AxisDomain) -> None:
-    """Raise :class:`UnfitError` unless all that is reduced or scanned is so in order, over the same loops, across the
-    whole domain."""
+    """Raise :class:`UnfitError` unless something is scanned or reduced in order, and all that is scanned or reduced is
+    so over the same loops, across the whole domain."""
     reduced = frozenset(loop for loop, info in enumerate(domain.domain.loops) if info.reduced)
     if not ordered(task):
         raise UnfitError("there is no scan")
@@ -93,12 +119,11 @@ def _check_scans(task: Task, domain: AxisDomain) -> None:
         if (kind := op_of(expr).kind) in (Kind.ORDER, Kind.SCATTER):
             fid = expr.outputs[0]
             raise UnfitError(f"{task.fusion.value(fid).name} is a {OTHERS[kind]}", fid)
-    for index in sorted((*indices_of(task, Kind.REDUCTION), *indices_of(task, Kind.SCAN))):
+    check_running(task)
+    for index in sorted((*reductions(task), *indices_of(task, Kind.SCAN))):
         expr = task.fusion.exprs[index]
         fid = expr.outputs[0]
         name = task.fusion.value(fid).name
-        if not expr.is_ordered:
-            raise UnfitError(f"{name} is a reduction in any order", fid)
         if walked_loops(task, domain, expr) != reduced:
             raise UnfitError(f"{name} runs over other dims than the rest of the task", fid)
         if not domain.kept_loops <= own_loops(domain, expr):
@@ -106,22 +131,79 @@ def _check_scans(task: Task, domain: AxisDomain) -> None:
 
 
 def _check_order(task: Task, domain: AxisDomain) -> None:
-    """Raise :class:`UnfitError` unless one pass over a row knows everything in time: no scan reads another's result,
-    and nothing that changes along the row needs what the row as a whole gives."""
+    """Raise :class:`UnfitError` unless each walk over a row knows everything in time: nothing that is combined in order
+    reads another's result, and nothing that changes along a column needs what the column as a whole gives."""
     scanned: set[int] = set()
     totals: set[int] = set()
-    reduced = {*domain.reduced}
+    reduced, is_rows = {*domain.reduced}, domain.axes[domain.inner].reduced
     for expr in task.steps:
         kind, name = op_of(expr).kind, task.fusion.value(expr.outputs[0]).name
         after_scan, after_total = not scanned.isdisjoint(expr.inputs), not totals.isdisjoint(expr.inputs)
-        if kind in (Kind.REDUCTION, Kind.SCAN) and (after_scan or after_total):
+        if after_scan and expr.is_ordered and kind in (Kind.REDUCTION, Kind.SCAN):
             raise UnfitError(f"{name} needs the result of another scan", expr.outputs[0])
-        if after_total and any(_changes_along(task, domain, fid, reduced) for fid in expr.outputs):
-            raise UnfitError(f"{name} needs the end of a row at its start", expr.outputs[0])
-        if kind is Kind.SCAN or after_scan:
+        is_wide = kind is Kind.REDUCTION or any(_changes_along(task, domain, fid, reduced) for fid in expr.outputs)
+        if after_total and is_wide and not is_rows:
+            raise UnfitError(f"{name} needs the end of a column at its start", expr.outputs[0])
+        if kind is Kind.SCAN or (after_scan and kind is not Kind.REDUCTION):
             scanned.update(expr.outputs)
         if kind is Kind.REDUCTION or after_total:
             totals.update(expr.outputs)
+
+
+def _check_company(task: Task, domain: AxisDomain) -> None:
+    """Raise :class:`UnfitError` for a reduction in any order that other kernels had better have, which keep rows on
+    chip: one that no scan is needed for and whose result meets none, unless it needs no walk of its own and reads what
+    is scanned."""
+    after, before = _after_scans(task), _before_scans(task)
+    read = _inputs_of(task)
+    scanned = {fid for index in ordered(task) for operand in task.fusion.exprs[index].inputs for fid in read[operand]}
+    again = _needed_again(task, domain)
+    for index in reductions(task):
+        expr = task.fusion.exprs[index]
+        fid = expr.outputs[0]
+        if expr.is_ordered or fid in after or fid in before:
+            continue
+        if fid in again or scanned.isdisjoint(read[fid]):
+            raise UnfitError(f"{task.fusion.value(fid).name} has nothing to do with what is scanned", fid)
+
+
+def _after_scans(task: Task) -> set[int]:
+    """The values that what is combined in order is needed for."""
+    found: set[int] = set()
+    for expr in task.steps:
+        is_combined = expr.is_ordered and op_of(expr).kind in (Kind.REDUCTION, Kind.SCAN)
+        if is_combined or not found.isdisjoint(expr.inputs):
+            found.update(expr.outputs)
+    return found
+
+
+def _before_scans(task: Task) -> set[int]:
+    """The values that are needed for something of :func:`_after_scans`."""
+    after, found = _after_scans(task), set[int]()
+    for expr in reversed(task.steps):
+        if not found.isdisjoint(expr.outputs) or not after.isdisjoint(expr.outputs):
+            found.update(expr.inputs)
+    return found
+
+
+def _inputs_of(task: Task) -> dict[int, frozenset[int]]:
+    """The tensors of the task's inputs from which each value is computed, inputs themselves among them."""
+    found = {fid: frozenset([fid]) if task.fusion.value(fid).is_tensor else frozenset() for fid in task.inputs}
+    none = frozenset[int]()
+    for expr in task.steps:
+        own = none.union(*(found.setdefault(fid, none) for fid in expr.inputs))
+        found.update(dict.fromkeys(expr.outputs, own))
+    return found
+
+
+def _needed_again(task: Task, domain: AxisDomain) -> set[int]:
+    """The values that something is computed from which changes along the row and needs a reduction."""
+    level, reduced, found = levels(task), {*domain.reduced}, set[int]()
+    for expr in reversed(task.steps):
+        is_late = any(level[fid] and _changes_along(task, domain, fid, reduced) for fid in expr.outputs)
+        if is_late or not found.isdisjoint(expr.outputs):
+            found.update(expr.inputs)
+    return found
 
 
 def _changes_along(task: Task, domain: AxisDomain, fid: int, axes: set[int]) -> bool:
@@ -144,6 +226,26 @@ def _rows(planner: Planner, width: Width) -> VariantSpec:
     return _variant(planner, width, "scan", ROW_THREADS, lambda _: domain.points(domain.kept))
 
 
+def _medium_rows(planner: Planner, width: Width) -> VariantSpec:
+    """One block a row that is walked again."""
+    name, guard, vec, index = width
+    domain = planner.domain
+    row_bytes = planner.bytes_of(fid for fid in planner.task.inputs if _has_rows(domain, fid))
+    fits: Formula = ("le", product([domain.points(domain.reduced), row_bytes]), LONG_BYTES)
+    return _rows(planner, (f"medium_{name}", (*guard, fits), vec, index))
+
+
+def _has_rows(domain: AxisDomain, fid: int) -> bool:
+    """Whether ``fid`` is a tensor that changes along rows."""
+    return fid in domain.accesses and not {*domain.reduced}.isdisjoint(domain.accesses[fid].axes)
+
+
+def _long_rows(planner: Planner, width: Width) -> VariantSpec:
+    """One block of many threads a row that is walked again."""
+    domain = planner.domain
+    return _variant(planner, width, "scan", LONG_THREADS, lambda _: domain.points(domain.kept))
+
+
 def _columns(planner: Planner, width: Width) -> VariantSpec:
     """One vector of columns a thread, those of the next outer index behind those of one."""
     domain, vec = planner.domain, width[2]
@@ -158,7 +260,8 @@ def _variant(
     """The variant whose blocks have so many ``threads``, and of which there is a ``grid``."""
     name, guard, vec, index = width
     choice = decide(name, ScanHeuristics(threads=threads), planner.tuned, _check)
-    kernel = planner.kernel(template, choice, vec=vec, index=index)
+    min_blocks = 2 if choice.threads <= THREADS_FOR_TWO_BLOCKS else 1
+    kernel = planner.kernel(template, choice, vec=vec, index=index, min_blocks=min_blocks)
     return planner.variant(name, choice, guard, kernel, grid(choice.threads), (choice.threads, 1, 1))
 
 
