@@ -6,10 +6,10 @@ carried along. **Columns** (something kept inside): each thread owns a vector of
 that accesses are as wide as in any other kernel. Elementwise work before and after runs in the same pass, and so do
 reductions of the scanned axis, of what is scanned or of what scans give.
 
-What a whole row combines to is known at its end only. A block that needs it in the row **walks** the row again, once for
-each level of reductions: what it read the first time is in its cache, and scans are made again where a walk needs them.
-Rows that would not stay there all at once are walked by so many threads that few of them are on their way. Columns are
-walked once.
+What a whole row combines to is known at its end only. A block that needs it in the row **walks** the row again, once
+for each level of reductions: what it read the first time is in its cache, and scans are made again where a walk needs
+them. Rows that would not stay there all at once are walked by so many threads that few of them are on their way.
+Columns are walked once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Views of scans and the reductions beside them: scan, whose blocks walk rows, and scan_outer, whose threads own columns."""
+"""Views of scans and the reductions beside them: scan, whose blocks walk rows, and scan_outer, whose threads own
+columns."""
 
 from __future__ import annotations
 
