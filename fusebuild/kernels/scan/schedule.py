@@ -29,6 +29,7 @@ from fusebuild.kernels.common.rows import (
     WARP,
     check_outputs,
     check_running,
+    inputs_of,
     levels,
     own_loops,
     vector_of_states,
@@ -155,7 +156,7 @@ def _check_company(task: Task, domain: AxisDomain) -> None:
     chip: one that no scan is needed for and whose result meets none, unless it needs no walk of its own and reads what
     is scanned."""
     after, before = _after_scans(task), _before_scans(task)
-    read = _inputs_of(task)
+    read = inputs_of(task)
     scanned = {fid for index in ordered(task) for operand in task.fusion.exprs[index].inputs for fid in read[operand]}
     again = _needed_again(task, domain)
     for index in reductions(task):
@@ -183,16 +184,6 @@ def _before_scans(task: Task) -> set[int]:
     for expr in reversed(task.steps):
         if not found.isdisjoint(expr.outputs) or not after.isdisjoint(expr.outputs):
             found.update(expr.inputs)
-    return found
-
-
-def _inputs_of(task: Task) -> dict[int, frozenset[int]]:
-    """The tensors of the task's inputs from which each value is computed, inputs themselves among them."""
-    found = {fid: frozenset([fid]) if task.fusion.value(fid).is_tensor else frozenset() for fid in task.inputs}
-    none = frozenset[int]()
-    for expr in task.steps:
-        own = none.union(*(found.setdefault(fid, none) for fid in expr.inputs))
-        found.update(dict.fromkeys(expr.outputs, own))
     return found
 
 
