@@ -16,6 +16,7 @@ from fusebuild.ops.table import Kind, op_of
 from fusebuild.passes.rewriting import Rewriter
 
 FOLDS = ("sum", "prod", "max", "min")
+"""The reductions of which one over all dims is one of those over some."""
 
 
 def shared_folds(fusion: Fusion) -> Fusion:
@@ -57,11 +58,10 @@ def _partial_folds(fusion: Fusion) -> dict[int, Expr]:
         alike.setdefault((fusion.value(expr.inputs[0]).tensor.shape, expr.dims), []).append(expr)
     found: dict[int, Expr] = {}
     for group in alike.values():
-        if not all(_is_whole(fusion, expr) for expr in group):
-            continue
         parts = {expr.outputs[0]: _part_of(fusion, expr, folds.get((expr.op, expr.inputs[0]), ())) for expr in group}
         known = {fid: part for fid, part in parts.items() if part is not None}
-        found |= known if len(known) == len(parts) else {}
+        if len(known) == len(parts) and all(_is_whole(fusion, expr) for expr in group):
+            found |= known
     return found
 
 

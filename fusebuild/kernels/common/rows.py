@@ -219,7 +219,7 @@ def check_reductions(task: Task, domain: AxisDomain) -> None:
     read = inputs_of(task)
     read_anyway = {fid for expr in spanning for fid in read[expr.inputs[0]]}
     for expr in exprs:
-        is_repeated = op_of(expr).is_fold and not expr.combine and read[expr.inputs[0]] <= read_anyway
+        is_repeated = op_of(expr).is_fold and read[expr.inputs[0]] <= read_anyway
         spanned = frozenset[int]() if is_repeated and spanning else domain.kept_loops
         check_reduction(task, domain, expr, walked=reduced, spanned=spanned, others="the rest of the task")
 
