@@ -1,5 +1,5 @@
 // walked_scans.yaml, segment 1: scan, variant vec4_int32
-// segment fids to original fids: {0: 0, 2: 20, 3: 21, 6: 22}
+// segment fids to original fids: {0: 0, 2: 10, 3: 11, 6: 12}
 // schedule: threads=64
 // launch: segment 1, vec4_int32 on sm_90: grid ceil_div(ceil_div(N, 4), 64), 1, 1; block 64, 1, 1; overlaps what is
 //   before; given x, running, highest, mean, M, M, N; if M*N < 2146435072, (N % 4) == 0, aligned(x, 16),
@@ -51,7 +51,7 @@ scan_outer_5a50787dd1afd0bf(
     for (int k = 0; k < kVec; ++k) {
       const float t0 = v0[k];
       a2[k] = lambdas::builtin_cumsum_float::combine(a2[k], {t0});
-      const float t2 = a2[k].v0;  // running, walked_scans.yaml:14
+      const float t2 = a2[k].v0;  // running, walked_scans.yaml:11
       a3[k] = fb::Max::combine(a3[k], t2);
       a5[k] = fb::Sum::combine(a5[k], t0);
       o2[k] = t2;
@@ -60,9 +60,9 @@ scan_outer_5a50787dd1afd0bf(
   }
   FUSEBUILD_UNROLL
   for (int k = 0; k < kVec; ++k) {
-    const float t3 = a3[k];  // highest, walked_scans.yaml:15
-    const float t5 = a5[k];  // mean_sum, walked_scans.yaml:16
-    const float t6 = t5 / fb::cast<float>(s4);  // mean, walked_scans.yaml:16
+    const float t3 = a3[k];  // highest, walked_scans.yaml:12
+    const float t5 = a5[k];  // mean_sum, walked_scans.yaml:13
+    const float t6 = t5 / fb::cast<float>(s4);  // mean, walked_scans.yaml:13
     T3[inner + k] = t3;
     T6[inner + k] = t6;
   }
