@@ -175,10 +175,6 @@ class Folding:
     def declaration(self) -> str:
         return f"{self.c_type} {self.accumulator} = {self.identity};"
 
-    def reset(self) -> str:
-        """The statement that makes the accumulator what it was when it was declared."""
-        return self.declaration().removeprefix(f"{self.c_type} ")
-
     def column_declaration(self, count: str = "kVec") -> str:
         """One accumulator for each column of a thread's vector, or ``count`` of them."""
         if not self.has_state:

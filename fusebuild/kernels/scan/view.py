@@ -58,7 +58,6 @@ class _Walker:
 
     def __init__(self, rows: Rows, parts: _Parts) -> None:
         self._rows, self._parts, self._body = rows, parts, rows.body
-        self._declared: set[int] = set()
 
     def walk(self, at: int) -> tuple[Sweep, Sweep]:
         """The walk that needs ``at`` others before: up to its scans, and after them."""
@@ -90,15 +89,13 @@ class _Walker:
     def _first(self, own: list[int], before: Sweep, after: Sweep) -> Sweep:
         """Loads of a tile, and what is combined in order."""
         own_foldings = foldings(self._body, own)
-        begins = [each.reset() if each.index in self._declared else each.declaration() for each in own_foldings]
-        self._declared.update(own)
         return Sweep(
             coordinates=_once(before.coordinates, after.coordinates),
             loads=_once(before.loads, after.loads),
             vector=_once(before.vector, after.vector),
             arrays=tuple(f"auto {f.item} = fb::states<{f.functor}, kVec>({f.identity});" for f in own_foldings),
             element=before.element,
-            accumulators=tuple(begins),
+            accumulators=tuple(each.declaration() for each in own_foldings),
             accumulate=tuple(f"if (active) {each.item}[k] = {each.element};" for each in own_foldings),
             stores=tuple(f"fb::scan_block<kThreads>(phase, {f.accumulator}, {f.item});" for f in own_foldings),
         )
