@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product
+from fusebuild.ir.formula import Formula, ceil_div, product
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.domain import AxisDomain
@@ -244,7 +244,7 @@ def _few_rows(planner: Planner, width: Width) -> VariantSpec:
     """One block of many threads a row that is walked again."""
     name, guard, vec, index = width
     rows, columns = planner.domain.points(planner.domain.kept), planner.domain.points(planner.domain.reduced)
-    are_few: tuple[Formula, ...] = (("le", rows, MULTIPROCESSORS), ("ge", columns, FEW_TILES * FEW_THREADS * vec))
+    are_few: tuple[Formula, ...] = (("le", rows, planner.target.multiprocessors), ("ge", columns, FEW_TILES * FEW_THREADS * vec))
     return _variant(planner, (f"few_{name}", (*guard, *are_few), vec, index), "scan", FEW_THREADS, lambda _: rows)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate
+from fusebuild.ir.formula import Formula, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import INDEX_HEADROOM, LaunchSpec, Rejection, VariantSpec, any_domain
 from fusebuild.kernels.families import FAMILIES, first_accepting
@@ -269,7 +269,7 @@ class TestVariants:
             ("short_vec4_int32", 32), ("few_vec4_int32", 1024), ("vec4_int32", 256),
             ("short_scalar_int32", 32), ("few_scalar_int32", 1024), ("scalar_int32", 256), ("scalar_int64", 256),
         ]  # fmt: skip
-        assert found[1].guard[-2:] == (("le", "M", MULTIPROCESSORS), ("ge", "N", FEW_TILES * 4 * 1024))
+        assert found[1].guard[-2:] == (("le", "M", SM_90.multiprocessors), ("ge", "N", FEW_TILES * 4 * 1024))
         assert [launch.kernel.min_blocks for launch in found[1].launches] == [1]
 
     @pytest.mark.parametrize(
