@@ -7,9 +7,10 @@ that accesses are as wide as in any other kernel. Elementwise work before and af
 reductions of the scanned axis, of what is scanned or of what scans give.
 
 What a whole row combines to is known at its end only. A block that needs it in the row **walks** the row again: what it
-read the first time is in a cache. It does so once, and makes no scan twice: what takes more is as fast in two kernels.
-(H200, the sum of what a scan keeps, which divides that, 4096 x 8192: 129 us in two kernels, 237 in one that scans
-twice.) Columns are walked once.
+read the first time is in a cache. It does so once, makes no scan twice, and only where rows are known to be short: what
+takes more is as fast in two kernels. (H200, running shares of a row's sum, us in two kernels and in one: 16384 x 2048
+82 and 73, 3773 x 5232 57 and 46, 4096 x 16384 159 and 253. The sum of what a scan keeps, which divides that, 4096 x
+8192: 129 and 237, where the scan is made twice.) Columns are walked once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
-    THREADS_FOR_TWO_BLOCKS,
     WARP,
     check_outputs,
     check_running,
@@ -45,11 +45,9 @@ ROW_THREADS = 256
 SHORT_TILES = 4
 """Tiles of a warp up to which a row is its alone: it waits for no other."""
 
-FEW_THREADS = 1024
-"""Threads that share a row which is walked again, where rows are no more than multiprocessors."""
-
-FEW_TILES = 4
-"""Tiles of so many threads that such a row has at least."""
+LONG_BYTES = 16 * 1024
+"""Bytes of the inputs of a row that is walked again, at most: eight blocks have as much as a multiprocessor's cache
+holds."""
 
 MOST_WALKS = 2
 """How often a row is walked, at most."""
@@ -88,8 +86,7 @@ def variants(planner: Planner) -> list[VariantSpec]:
     if not domain.axes[domain.inner].reduced:
         return [_columns(planner, width) for width in widths]
     *small, last = widths
-    ways = (_short_rows, _rows) if walks(planner.task, domain) == 1 else (_short_rows, _few_rows, _rows)
-    return [*(make(planner, width) for width in small for make in ways), _rows(planner, last)]
+    return [*(make(planner, width) for width in small for make in (_short_rows, _rows)), _rows(planner, last)]
 
 
 def walks(task: Task, domain: AxisDomain) -> int:
@@ -172,10 +169,14 @@ def _check_company(task: Task, domain: AxisDomain) -> None:
 
 
 def _check_walks(task: Task, domain: AxisDomain) -> None:
-    """Raise :class:`UnfitError` where a row would have to be walked too often, or some of its scans made twice."""
+    """Raise :class:`UnfitError` where a row would have to be walked too often, or again though it may be long, or some
+    of its scans made twice."""
     count, level = walks(task, domain), levels(task)
     if count > MOST_WALKS:
         raise UnfitError(f"rows would be walked {count} times", task.outputs[0])
+    row_bytes = sum(task.fusion.value(fid).dtype.bytes for fid in task.inputs if _has_rows(domain, fid))
+    if count > 1 and not task.fusion.algebra.at_most(domain.points(domain.reduced), LONG_BYTES // max(row_bytes, 1)):
+        raise UnfitError("rows may be too long to be walked again", task.outputs[0])
     for index in indices_of(task, Kind.SCAN):
         (result, *_) = task.fusion.exprs[index].outputs
         following, ends = {*task.fusion.exprs[index].outputs}, set[int]()
@@ -189,6 +190,11 @@ def _check_walks(task: Task, domain: AxisDomain) -> None:
         ends |= {count - 1} if following.intersection(task.outputs) else set()
         if len(ends) > 1:
             raise UnfitError(f"{task.fusion.value(result).name} would be scanned twice", result)
+
+
+def _has_rows(domain: AxisDomain, fid: int) -> bool:
+    """Whether ``fid`` is a tensor that changes along rows."""
+    return fid in domain.accesses and not {*domain.reduced}.isdisjoint(domain.accesses[fid].axes)
 
 
 def _after_scans(task: Task) -> set[int]:
@@ -240,14 +246,6 @@ def _rows(planner: Planner, width: Width) -> VariantSpec:
     return _variant(planner, width, "scan", ROW_THREADS, lambda _: domain.points(domain.kept))
 
 
-def _few_rows(planner: Planner, width: Width) -> VariantSpec:
-    """One block of many threads a row that is walked again."""
-    name, guard, vec, index = width
-    rows, columns = planner.domain.points(planner.domain.kept), planner.domain.points(planner.domain.reduced)
-    are_few: tuple[Formula, ...] = (("le", rows, planner.target.multiprocessors), ("ge", columns, FEW_TILES * FEW_THREADS * vec))
-    return _variant(planner, (f"few_{name}", (*guard, *are_few), vec, index), "scan", FEW_THREADS, lambda _: rows)
-
-
 def _columns(planner: Planner, width: Width) -> VariantSpec:
     """One vector of columns a thread, those of the next outer index behind those of one."""
     domain, vec = planner.domain, width[2]
@@ -262,8 +260,7 @@ def _variant(
     """The variant whose blocks have so many ``threads``, and of which there is a ``grid``."""
     name, guard, vec, index = width
     choice = decide(name, ScanHeuristics(threads=threads), planner.tuned, _check)
-    min_blocks = 2 if choice.threads <= THREADS_FOR_TWO_BLOCKS else 1
-    kernel = planner.kernel(template, choice, vec=vec, index=index, min_blocks=min_blocks)
+    kernel = planner.kernel(template, choice, vec=vec, index=index)
     return planner.variant(name, choice, guard, kernel, grid(choice.threads), (choice.threads, 1, 1))
 
 

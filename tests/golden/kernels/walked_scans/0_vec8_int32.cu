@@ -61,17 +61,17 @@ scan_20f0e6f474de46fe(
     if (!active) continue;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const float t9 = x9[k].v0;  // walked_scans.yaml:9
+      const float t9 = x9[k].v0;  // walked_scans.yaml:11
       const __nv_bfloat16 t1 = v1[k];
-      const float t2 = fb::cast<float>(t1);  // walked_scans.yaml:7
-      const float t3 = fb::exp(t2);  // e, walked_scans.yaml:7
+      const float t2 = fb::cast<float>(t1);  // walked_scans.yaml:9
+      const float t3 = fb::exp(t2);  // e, walked_scans.yaml:9
       a6 = fb::Sum::combine(a6, t3);
       a10 = fb::Max::combine(a10, t9);
     }
   }
   fb::reduce_row<kThreads, 1>(phase, fb::accumulator<fb::Sum>(a6), fb::accumulator<fb::Max>(a10));
-  const float t6 = a6;  // walked_scans.yaml:8
-  const float t10 = a10;  // most_max, walked_scans.yaml:9
+  const float t6 = a6;  // walked_scans.yaml:10
+  const float t10 = a10;  // most_max, walked_scans.yaml:11
 
   lambdas::builtin_cumsum_float::State a5 = {0.0f};
   for (Index tile = 0; tile < columns; tile += kThreads * kVec) {
@@ -84,8 +84,8 @@ scan_20f0e6f474de46fe(
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const __nv_bfloat16 t1 = v1[k];
-      const float t2 = fb::cast<float>(t1);  // walked_scans.yaml:7
-      const float t3 = fb::exp(t2);  // e, walked_scans.yaml:7
+      const float t2 = fb::cast<float>(t1);  // walked_scans.yaml:9
+      const float t3 = fb::exp(t2);  // e, walked_scans.yaml:9
       if (active) x5[k] = {t3};
     }
     fb::scan_block<kThreads>(phase, a5, x5);
@@ -94,11 +94,11 @@ scan_20f0e6f474de46fe(
     fb::Vec<__nv_bfloat16, kVec> o13;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const float t5 = x5[k].v0;  // walked_scans.yaml:8
+      const float t5 = x5[k].v0;  // walked_scans.yaml:10
       const float t0 = v0[k];
-      const float t8 = t5 / t6;  // share, walked_scans.yaml:8
-      const float t12 = t0 - t10;  // below, walked_scans.yaml:10
-      const __nv_bfloat16 t13 = fb::cast<__nv_bfloat16>(t8);  // walked_scans.yaml:15
+      const float t8 = t5 / t6;  // share, walked_scans.yaml:10
+      const float t12 = t0 - t10;  // below, walked_scans.yaml:12
+      const __nv_bfloat16 t13 = fb::cast<__nv_bfloat16>(t8);  // walked_scans.yaml:17
       o12[k] = t12;
       o13[k] = t13;
     }

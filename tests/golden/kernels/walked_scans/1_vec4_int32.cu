@@ -51,7 +51,7 @@ scan_outer_5a50787dd1afd0bf(
     for (int k = 0; k < kVec; ++k) {
       const float t0 = v0[k];
       a2[k] = lambdas::builtin_cumsum_float::combine(a2[k], {t0});
-      const float t2 = a2[k].v0;  // running, walked_scans.yaml:11
+      const float t2 = a2[k].v0;  // running, walked_scans.yaml:13
       a3[k] = fb::Max::combine(a3[k], t2);
       a5[k] = fb::Sum::combine(a5[k], t0);
       o2[k] = t2;
@@ -60,9 +60,9 @@ scan_outer_5a50787dd1afd0bf(
   }
   FUSEBUILD_UNROLL
   for (int k = 0; k < kVec; ++k) {
-    const float t3 = a3[k];  // highest, walked_scans.yaml:12
-    const float t5 = a5[k];  // mean_sum, walked_scans.yaml:13
-    const float t6 = t5 / fb::cast<float>(s4);  // mean, walked_scans.yaml:13
+    const float t3 = a3[k];  // highest, walked_scans.yaml:14
+    const float t5 = a5[k];  // mean_sum, walked_scans.yaml:15
+    const float t6 = t5 / fb::cast<float>(s4);  // mean, walked_scans.yaml:15
     T3[inner + k] = t3;
     T6[inner + k] = t6;
   }
