@@ -79,13 +79,13 @@ MAX_CANDIDATES = 1000
 """Among how many names one is searched for: each is compared letter by letter."""
 
 
-def nearest(name: str, candidates: Iterable[str]) -> str:
-    """``did you mean 'x'?`` for the candidate nearest to ``name``, or an empty string when none is near, or when there
-    are very many."""
+def nearest(name: str, candidates: Iterable[str], likeness: float = 0.6) -> str:
+    """``did you mean 'x'?`` for the candidate nearest to ``name``, or an empty string when none is so near that the
+    ratio of their common letters is at least ``likeness``, or when there are very many."""
     names = list(candidates)
     if len(names) > MAX_CANDIDATES:
         return ""
-    matches = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(name, sorted(names), n=1, cutoff=likeness)
     return f"did you mean '{matches[0]}'?" if matches else ""
 
 

@@ -9,6 +9,10 @@ from fusebuild.errors import nearest
 from fusebuild.ops.library import LIBRARY
 from fusebuild.ops.table import OPS
 
+LEAST_LIKENESS = 0.75
+"""How like an op a name has to be to be taken for it. Ops have short names, many of which have most letters in common
+with the name of another: no word is better than a wrong one."""
+
 ANNOTATED = re.compile(r"(\w+): (\w+\[[^\]]*\])")
 """A tensor in an example, with its type."""
 
@@ -87,6 +91,7 @@ _SAYINGS = {
     "select_scatter slice_scatter": "pad(x: T[M, N], [1, 2])",
     "constant_pad_nd": "pad(x: T[M, N], [1, 1], 0.0)",
     "index_fill": "index_copy(x: T[M, N], index: int64[K], 0, dim=0)",
+    "searchsorted bucketize digitize": "sum(unsqueeze(x: T[M], 1) > edges: T[N], dims=[1])",
     "bincount": "index_put_accumulate(full([8], 0), x: int64[N], 1)",
     "put_along_axis": "scatter(x: T[M, N], index: int64[M, K], src: T[M, K], dim=1)",
     "embedding_fwd": "embedding(table: T[V, N], ids: int64[M])",
@@ -141,7 +146,7 @@ def meant(name: str, others: Iterable[str] = ()) -> str:
             return f"write {written(SAYINGS[spelling])}"
         if spelling in MISSING:
             return MISSING[spelling]
-    return nearest(name, known)
+    return nearest(name, known, LEAST_LIKENESS)
 
 
 def written(example: str) -> str:

@@ -19,6 +19,8 @@ from fusebuild.passes.decompose import decompose
 from fusebuild.passes.fold_constants import fold_constants
 from fusebuild.passes.index_reads import index_reads
 from fusebuild.passes.own_coordinates import own_coordinates
+from fusebuild.passes.shared_folds import shared_folds
+from fusebuild.passes.short_reductions import short_reductions
 from fusebuild.passes.sink_reshapes import sink_reshapes
 from fusebuild.passes.views import views
 
@@ -30,10 +32,12 @@ PASSES: tuple[Pass, ...] = (
     decompose,
     fold_constants,
     cast_chains,
+    short_reductions,
     views,
     sink_reshapes,
     index_reads,
     common_subexpressions,
+    shared_folds,
     own_coordinates,
     dead_code,
     alias_outputs,

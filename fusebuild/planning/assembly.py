@@ -40,14 +40,15 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.solving import Solution
 from fusebuild.ir.text import print_fusion
 from fusebuild.ir.types import TensorType, tensor_type
-from fusebuild.ir.values import Expr, ExtentFact, Output
+from fusebuild.ir.values import Output
 from fusebuild.kernels.common.family import Runs
 from fusebuild.kernels.common.overlap import overlapped, starting_next_early
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.specialization import hinted_sizes, specialized_variants
 from fusebuild.kernels.library.schedule import library_call
 from fusebuild.kernels.render import Kernel, Origin, Texts
-from fusebuild.ops.table import Kind, op_of
+from fusebuild.ops.least_sizes import kept_facts
+from fusebuild.ops.table import op_of
 from fusebuild.ops.type_rules import normalize_dims
 from fusebuild.planning.eased import eased_by_key, scheduled
 from fusebuild.planning.tuned import NO_CHOICES, ChoicesByKey, choices_at
@@ -216,37 +217,10 @@ def _plan_choices(fusion: Fusion) -> tuple[PlanChoice, ...]:
 
 
 def _plan_facts(fusion: Fusion) -> tuple[PlanFact, ...]:
-    """What the recipe promises, that there is something to read along dims that an index tensor goes into, and that
-    ``topk`` finds as many elements as it gives."""
-    least: dict[str, int] = {}
-    for expr in fusion.exprs:
-        size, needed = _needed(fusion, expr)
-        if isinstance(size, str):
-            least[size] = max(needed, least.get(size, 0))
-    promised = {symbol: ExtentFact(symbol=symbol) for symbol in least} | {fact.symbol: fact for fact in fusion.facts}
     return tuple(
-        PlanFact(
-            symbol=fact.symbol,
-            multiple_of=fact.multiple_of,
-            min=max(fact.min, least.get(fact.symbol, 0)),
-            max=fact.max,
-        )
-        for fact in promised.values()
+        PlanFact(symbol=fact.symbol, multiple_of=fact.multiple_of, min=fact.min, max=fact.max)
+        for fact in kept_facts(fusion)
     )
-
-
-def _needed(fusion: Fusion, expr: Expr) -> tuple[Formula, int]:
-    """The size of the dim of which ``expr`` takes or writes elements by number, and how many it needs; 0 and 0 for
-    others."""
-    op, named = op_of(expr), dict(expr.attributes)
-    picks = op.kind in (Kind.INDEX, Kind.SCATTER) and op.picks
-    needed = 1 if picks else named.get("k", 0) if op.kind is Kind.ORDER else 0
-    if not needed:
-        return 0, 0
-    dim = expr.attribute("dim")
-    assert isinstance(dim, int)
-    assert isinstance(needed, int)
-    return fusion.value(expr.inputs[0]).tensor.shape[dim], needed
 
 
 def fusion_digest(fusion: Fusion) -> str:

@@ -125,7 +125,7 @@ class AttributeReader:
         return literal
 
     def _integer(self, op: Signed, parameter: Parameter, node: ast.expr) -> Attribute:
-        literal = _integer(node)
+        literal = _integer(_only_dim(node) if parameter.name == "dim" else node)
         if literal is None or not INT64_MIN <= literal <= INT64_MAX:
             self._wanted(op, parameter, node, "an integer")
         return literal
@@ -167,6 +167,11 @@ def _integer(node: ast.expr) -> int | None:
     """The integer that ``node`` is; None when it is something else."""
     literal = literal_of(node)
     return literal if isinstance(literal, int) and not isinstance(literal, bool) else None
+
+
+def _only_dim(node: ast.expr) -> ast.expr:
+    """The dim of a list of one; others as they are."""
+    return node.elts[0] if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1 else node
 
 
 def items_of(node: ast.expr) -> list[ast.expr]:

@@ -157,6 +157,7 @@ class BodyReader:
         self._calls = Calls(text.place, builder, problems, self._lookup, scope.symbols, scope.lambdas, scope.composites)
         self._assignments: dict[str, _Assignment] = {}
         self._targets: dict[str, SourceLocation] = {}
+        self._refused: set[str] = set()
         self._current: tuple[str, ...] = ()
 
     def read(self, statements: list[ast.stmt]) -> None:
@@ -196,11 +197,11 @@ class BodyReader:
                 self._scope.values.setdefault(node.id, None)
 
     def report_unused(self, outputs: set[str], section: str) -> None:
-        """Report names that the body assigns and nothing reads; those of ``outputs``, which ``section`` lists, are read
-        by who asks for them."""
+        """Report names that the body assigns and nothing reads, but for those of refused statements; ``outputs``, which
+        ``section`` lists, are read by who asks for them."""
         read = self._scope.used | self._scope.suggested | outputs
         for name, place in self._targets.items():
-            if name not in read:
+            if name not in read and name not in self._refused:
                 self._problems.add(place, f"'{name}' is never used", f"remove it, or list it under {section}")
 
     def _assign(self, statement: ast.Assign) -> None:
@@ -212,10 +213,13 @@ class BodyReader:
         names = [target.id if self._accepts(target) else "" for target in targets]
         is_pack = isinstance(statement.targets[0], ast.Tuple | ast.List)
         shown = [name and self._naming(name) for name in names]
+        before = len(self._problems.found)
         results = self._calls.results(statement.value, shown, is_pack=is_pack)
         for index, name in enumerate(names):
             if name:
                 self._scope.values[name] = None if results is None else results[index]
+        if len(self._problems.found) > before:
+            self._refused.update(names)
 
     def _targets_of(self, statement: ast.Assign) -> list[ast.Name] | None:
         """The names on the left, or None when the left side is something else."""

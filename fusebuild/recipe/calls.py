@@ -363,13 +363,14 @@ class Calls:
         is_good = True
         for keyword in node.keywords:
             assert keyword.arg is not None
-            if keyword.arg not in known:
-                near = nearest("dims" if keyword.arg == "axis" else keyword.arg, known)
-                self._error(keyword, f"{op.name} has no argument '{keyword.arg}'", near or hint)
-            elif keyword.arg in bound:
-                self._error(keyword, f"the argument '{keyword.arg}' is given twice", hint)
+            name = _parameter_called(keyword.arg, known)
+            if name not in known:
+                near = nearest("dims" if name == "axis" else name, known)
+                self._error(keyword, f"{op.name} has no argument '{name}'", near or hint)
+            elif name in bound:
+                self._error(keyword, f"the argument '{name}' is given twice", hint)
             else:
-                bound[keyword.arg] = keyword.value
+                bound[name] = keyword.value
                 continue
             is_good = False
         missing = [p.name for p in op.parameters if p.default is REQUIRED and p.name not in bound]
@@ -467,6 +468,12 @@ def nesting(expression: ast.expr, composites: Mapping[str, KnownComposite | None
 def called_composite(node: ast.AST, composites: Mapping[str, KnownComposite | None]) -> KnownComposite | None:
     """Which of ``composites`` the expression ``node`` is a call of."""
     return composites.get(node.func.id) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+
+
+def _parameter_called(name: str, known: Sequence[str]) -> str:
+    """The parameter of ``known`` that a call means by ``name``: ``dim`` and ``dims`` are one word."""
+    other = {"dim": "dims", "dims": "dim"}.get(name, name)
+    return other if name not in known and other in known else name
 
 
 def _argument(arguments: Arguments, parameter: Parameter) -> ast.expr | Literal:

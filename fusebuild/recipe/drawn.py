@@ -1,4 +1,4 @@
-"""Sizes that nobody chose: cases of a recipe, drawn at random within what its facts allow.
+"""Sizes that nobody chose: cases of a recipe, drawn at random within what its facts and ops allow.
 
 The bytes that a case moves are drawn first, log-uniform: every other case is large (:data:`LARGE`), the others small
 (:data:`SMALL`). Then the innermost dim of the widest input, log-uniform up to :data:`LONGEST_ROW` or what the bytes
@@ -20,6 +20,7 @@ from random import Random
 from fusebuild.ir.formula import Formula, evaluate, symbols
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import ExtentFact
+from fusebuild.ops.least_sizes import kept_facts
 from fusebuild.recipe.extents import MAX_EXTENT
 from fusebuild.recipe.recipe import Recipe
 from fusebuild.recipe.sections import broken_fact, broken_relation
@@ -109,8 +110,8 @@ class _Space:
 
     def __init__(self, recipe: Recipe, max_elements: int | None) -> None:
         fusion = recipe.fusion
-        facts = {fact.symbol: fact for fact in fusion.facts}
-        self._facts, self._relations = fusion.facts, fusion.relations
+        self._facts, self._relations = kept_facts(fusion), fusion.relations
+        facts = {fact.symbol: fact for fact in self._facts}
         self._dims = {binding.extent for binding in fusion.extents if isinstance(binding.extent, tuple)}
         self._ranges = {symbol: _Range(facts.get(symbol, ExtentFact(symbol=symbol))) for symbol in symbols_of(fusion)}
         self._least = {symbol: each.low for symbol, each in self._ranges.items()}

@@ -268,10 +268,11 @@ class _Recorder:
                     self._problems.add(section.place, f"{what} '{section.name}' is never used", "remove it")
 
     def _givers_of_sizes(self) -> set[str]:
-        """The inputs that alone have a dim of some symbol which stands in the shape of a result."""
+        """The inputs that alone have a dim of some symbol which stands in the shape of a result, or in the body."""
         made = [value for value in self._builder.values.values() if value.fid not in self._builder.inputs]
         shapes = [value.tensor.shape for value in made if value.is_tensor]
         wanted = {symbol for shape in shapes for extent in shape for symbol in symbols(extent)}
+        wanted |= self._scope.used
         own = {tensor.name: {symbol for extent in tensor.type.shape for symbol in symbols(extent)}
                for tensor in self._sections.inputs}  # fmt: skip
         others = {name: set().union(*(own[other] for other in own.keys() - {name})) for name in own}

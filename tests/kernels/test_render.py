@@ -66,6 +66,7 @@ SHOWN = {
 SHOWN_FUSIONS = {
     "ordered": ("0_vec4_int32", "1_vec4_int32"),  # rows, columns: each with results along them and one at their end
     "ordered_ranks": ("1_vec8_int32", "2_scalar_int64"),
+    "walked_scans": ("0_vec8_int32", "1_vec4_int32"),
     "cluster_softmax": ("0_cluster2_vec8_int32",),
     "cluster_levels": ("0_cluster2_vec8_int32", "1_cluster2_vec4_int32"),
     "batches_inner": ("0_vec8_int32", "0_shifted_vec8_int32"),

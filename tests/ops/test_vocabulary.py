@@ -55,6 +55,9 @@ def test_what_is_missing_names_what_is_there() -> None:
         ("bincount", "write index_put_accumulate(full([8], 0), x, 1)"),
         ("scatter_reduce",
          "places that an index names get the last update (scatter) or the sum of all (scatter_add), and nothing else"),
+        ("searchsorted", "write sum(unsqueeze(x, 1) > edges, dims=[1])"),
+        ("isclose", ""),
+        ("segment_reduce", ""),
         ("zzzz", ""),
     ],
 )  # fmt: skip

@@ -569,3 +569,5 @@ def test_an_input_that_alone_says_a_size_is_used() -> None:
         recipe_of(text_of(inputs, "y = x * 2.0", {"y": "float"}))
     with pytest.raises(RecipeError, match="input 'like' is never used"):
         recipe_of(text_of(inputs | {"x": "float[M, N]"}, "y = x * 2.0", {"y": "float"}))
+    with_size = recipe_of(text_of(inputs | {"x": "float[N]"}, "y = x * size(M)", {"y": "float"})).fusion
+    assert len(with_size.inputs) == 2

@@ -75,6 +75,16 @@ def test_facts_hold(seed: int, multiple: int, least: int, width: int) -> None:
 
 
 @few
+@given(SEEDS, st.integers(1, 64))
+def test_topk_finds_as_many_elements_as_it_gives(seed: int, k: int) -> None:
+    body = f"v, i = topk(x, {k}, 1)"
+    recipe = parse_recipe(text_of({"x": "float[M, N]"}, body, {"v": "float", "i": "int64"}), "r.yaml")
+    cases = drawn_cases(recipe, 12, seed, max_elements=1000)
+    assert cases
+    assert min(case["N"] for case in cases) >= k
+
+
+@few
 @given(SEEDS)
 def test_rows_are_of_every_length(seed: int) -> None:
     rows = [case["N"] for case in drawn_cases(recipe_of(dtype="bfloat16"), 40, seed)]

@@ -210,12 +210,28 @@ def check_reduction(
 
 def check_reductions(task: Task, domain: AxisDomain) -> None:
     """Raise :class:`UnfitError` unless there are reductions, all over the same loops, each spanning every kept loop of
-    the domain."""
+    the domain. One that lacks some is **repeated** along those, as the sum of a mask is for each of the rows that it
+    masks: it combines in few instructions what the others read anyway."""
     check_kinds(task)
     reduced = {loop for loop, info in enumerate(domain.domain.loops) if info.reduced}
-    for index in reductions(task):
-        expr, others = task.fusion.exprs[index], "the rest of the task"
-        check_reduction(task, domain, expr, walked=reduced, spanned=domain.kept_loops, others=others)
+    exprs = [task.fusion.exprs[index] for index in reductions(task)]
+    spanning = [expr for expr in exprs if domain.kept_loops <= own_loops(domain, expr)]
+    read = inputs_of(task)
+    read_anyway = {fid for expr in spanning for fid in read[expr.inputs[0]]}
+    for expr in exprs:
+        is_repeated = op_of(expr).is_fold and read[expr.inputs[0]] <= read_anyway
+        spanned = frozenset[int]() if is_repeated and spanning else domain.kept_loops
+        check_reduction(task, domain, expr, walked=reduced, spanned=spanned, others="the rest of the task")
+
+
+def inputs_of(task: Task) -> dict[int, frozenset[int]]:
+    """The tensors among the task's inputs from which each value is computed, inputs themselves among them."""
+    none = frozenset[int]()
+    found = {fid: frozenset([fid]) if task.fusion.value(fid).is_tensor else none for fid in task.inputs}
+    for expr in task.steps:
+        own = none.union(*(found.setdefault(fid, none) for fid in expr.inputs))
+        found.update(dict.fromkeys(expr.outputs, own))
+    return found
 
 
 def check_output(task: Task, domain: AxisDomain, fid: int, *shapes: tuple[int, ...]) -> None:

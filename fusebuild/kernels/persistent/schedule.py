@@ -8,6 +8,10 @@ exponentials of a softmax, which are kept where registers last."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.sweeps import cached_inputs, kept_values
@@ -67,4 +71,15 @@ def variants(planner: Planner) -> list[VariantSpec]:
         way = each.of(rows)
         if way.applies(found) and (variants := way.variants()):
             found[each] = variants
-    return [variant for variants in found.values() for variant in variants]
+    return _named_apart(variant for variants in found.values() for variant in variants)
+
+
+def _named_apart(variants: Iterable[VariantSpec]) -> list[VariantSpec]:
+    """``variants`` with names of their own. Two ways may have kernels for rows of the same length, and call them by it:
+    of doubles a thread has fewer than of other numbers."""
+    named, names = list[VariantSpec](), Counter[str]()
+    for variant in variants:
+        names[variant.name] += 1
+        is_again = names[variant.name] > 1
+        named.append(replace(variant, name=f"{variant.name}_{names[variant.name]}") if is_again else variant)
+    return named

@@ -3,8 +3,14 @@
 The domain is ``kept x scanned x kept``. **Rows** (nothing kept inside): one block, or one warp where rows are short,
 walks a row, tile by tile; each thread holds neighbouring elements, and the state of everything before the tile is
 carried along. **Columns** (something kept inside): each thread owns a vector of columns and walks the scanned axis, so
-that accesses are as wide as in any other kernel. Elementwise work before and after runs in the same pass. What a whole
-row combines to is known at its end only, so nothing in the row can use it.
+that accesses are as wide as in any other kernel. Elementwise work before and after runs in the same pass, and so do
+reductions of the scanned axis, of what is scanned or of what scans give.
+
+What a whole row combines to is known at its end only. A block that needs it in the row **walks** the row again: what it
+read the first time is in a cache. It does so once, makes no scan twice, and only where rows are known to be short: what
+takes more is as fast in two kernels. (H200, running shares of a row's sum, us in two kernels and in one: 16384 x 2048
+82 and 73, 3773 x 5232 57 and 46, 4096 x 16384 159 and 253. The sum of what a scan keeps, which divides that, 4096 x
+8192: 129 and 237, where the scan is made twice.) Columns are walked once.
 """
 
 from __future__ import annotations
@@ -16,16 +22,20 @@ from fusebuild.ir.formula import Formula, ceil_div, product
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
     WARP,
     check_outputs,
+    check_running,
+    inputs_of,
+    levels,
     own_loops,
     vector_of_states,
     walked_loops,
 )
-from fusebuild.kernels.common.spec import VariantSpec, indices_of, try_domain
+from fusebuild.kernels.common.spec import VariantSpec, indices_of, reductions, try_domain
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.table import Kind, op_of
 
@@ -34,6 +44,13 @@ ROW_THREADS = 256
 
 SHORT_TILES = 4
 """Tiles of a warp up to which a row is its alone: it waits for no other."""
+
+LONG_BYTES = 16 * 1024
+"""Bytes of the inputs of a row that is walked again, at most: eight blocks have as much as a multiprocessor's cache
+holds."""
+
+MOST_WALKS = 2
+"""How often a row is walked, at most."""
 
 COLUMN_THREADS = 64
 """Threads of a block that have columns: so few that a multiprocessor, which holds 32 blocks, is full with them, and few
@@ -53,11 +70,13 @@ class ScanHeuristics(Choice):
 def check(task: Task) -> None:
     domain = try_domain(task)
     _check_scans(task, domain)
-    _check_order(task, domain)
     reduced = domain.reduced
     if reduced != tuple(range(reduced[0], reduced[-1] + 1)):
         raise UnfitError("the scanned dims are not neighbours")
+    _check_order(task, domain)
+    _check_company(task, domain)
     check_outputs(task, domain, domain.kept, domain.every)
+    _check_walks(task, domain)
 
 
 def variants(planner: Planner) -> list[VariantSpec]:
@@ -68,6 +87,14 @@ def variants(planner: Planner) -> list[VariantSpec]:
         return [_columns(planner, width) for width in widths]
     *small, last = widths
     return [*(make(planner, width) for width in small for make in (_short_rows, _rows)), _rows(planner, last)]
+
+
+def walks(task: Task, domain: AxisDomain) -> int:
+    """How often a row is walked: the last time for its outputs, and once before for each level of reductions that they
+    or other reductions need."""
+    level, reduced = levels(task), {*domain.reduced}
+    wide = [level.get(fid, 0) for fid in task.outputs if reduced & {*domain.accesses[fid].axes}]
+    return 1 + max([*wide, *(level[fid] - 1 for fid in folded(task, reductions(task)))], default=0)
 
 
 OTHERS = {Kind.ORDER: "sort", Kind.SCATTER: "scatter"}
@@ -84,8 +111,8 @@ def ordered(task: Task) -> tuple[int, ...]:
 
 
 def _check_scans(task: Task, domain: AxisDomain) -> None:
-    """Raise :class:`UnfitError` unless all that is reduced or scanned is so in order, over the same loops, across the
-    whole domain."""
+    """Raise :class:`UnfitError` unless something is scanned or reduced in order, and all that is scanned or reduced is
+    so over the same loops, across the whole domain."""
     reduced = frozenset(loop for loop, info in enumerate(domain.domain.loops) if info.reduced)
     if not ordered(task):
         raise UnfitError("there is no scan")
@@ -93,12 +120,11 @@ def _check_scans(task: Task, domain: AxisDomain) -> None:
         if (kind := op_of(expr).kind) in (Kind.ORDER, Kind.SCATTER):
             fid = expr.outputs[0]
             raise UnfitError(f"{task.fusion.value(fid).name} is a {OTHERS[kind]}", fid)
-    for index in sorted((*indices_of(task, Kind.REDUCTION), *indices_of(task, Kind.SCAN))):
+    check_running(task)
+    for index in sorted((*reductions(task), *indices_of(task, Kind.SCAN))):
         expr = task.fusion.exprs[index]
         fid = expr.outputs[0]
         name = task.fusion.value(fid).name
-        if not expr.is_ordered:
-            raise UnfitError(f"{name} is a reduction in any order", fid)
         if walked_loops(task, domain, expr) != reduced:
             raise UnfitError(f"{name} runs over other dims than the rest of the task", fid)
         if not domain.kept_loops <= own_loops(domain, expr):
@@ -106,22 +132,98 @@ def _check_scans(task: Task, domain: AxisDomain) -> None:
 
 
 def _check_order(task: Task, domain: AxisDomain) -> None:
-    """Raise :class:`UnfitError` unless one pass over a row knows everything in time: no scan reads another's result,
-    and nothing that changes along the row needs what the row as a whole gives."""
+    """Raise :class:`UnfitError` unless each walk over a row knows everything in time: nothing that is combined in order
+    reads another's result, and nothing that changes along a column needs what the column as a whole gives."""
     scanned: set[int] = set()
     totals: set[int] = set()
-    reduced = {*domain.reduced}
+    reduced, is_rows = {*domain.reduced}, domain.axes[domain.inner].reduced
     for expr in task.steps:
         kind, name = op_of(expr).kind, task.fusion.value(expr.outputs[0]).name
         after_scan, after_total = not scanned.isdisjoint(expr.inputs), not totals.isdisjoint(expr.inputs)
-        if kind in (Kind.REDUCTION, Kind.SCAN) and (after_scan or after_total):
+        if after_scan and expr.is_ordered and kind in (Kind.REDUCTION, Kind.SCAN):
             raise UnfitError(f"{name} needs the result of another scan", expr.outputs[0])
-        if after_total and any(_changes_along(task, domain, fid, reduced) for fid in expr.outputs):
-            raise UnfitError(f"{name} needs the end of a row at its start", expr.outputs[0])
-        if kind is Kind.SCAN or after_scan:
+        is_wide = kind is Kind.REDUCTION or any(_changes_along(task, domain, fid, reduced) for fid in expr.outputs)
+        if after_total and is_wide and not is_rows:
+            raise UnfitError(f"{name} needs the end of a column at its start", expr.outputs[0])
+        if kind is Kind.SCAN or (after_scan and kind is not Kind.REDUCTION):
             scanned.update(expr.outputs)
         if kind is Kind.REDUCTION or after_total:
             totals.update(expr.outputs)
+
+
+def _check_company(task: Task, domain: AxisDomain) -> None:
+    """Raise :class:`UnfitError` for a reduction in any order that other kernels had better have, which keep rows on
+    chip: one that no scan is needed for and whose result meets none, unless it needs no walk of its own and reads what
+    is scanned."""
+    after, before = _after_scans(task), _before_scans(task)
+    read = inputs_of(task)
+    scanned = {fid for index in ordered(task) for operand in task.fusion.exprs[index].inputs for fid in read[operand]}
+    again = _needed_again(task, domain)
+    for index in reductions(task):
+        expr = task.fusion.exprs[index]
+        fid = expr.outputs[0]
+        if expr.is_ordered or fid in after or fid in before:
+            continue
+        if fid in again or scanned.isdisjoint(read[fid]):
+            raise UnfitError(f"{task.fusion.value(fid).name} has nothing to do with what is scanned", fid)
+
+
+def _check_walks(task: Task, domain: AxisDomain) -> None:
+    """Raise :class:`UnfitError` where a row would have to be walked too often, or again though it may be long, or some
+    of its scans made twice."""
+    count, level = walks(task, domain), levels(task)
+    if count > MOST_WALKS:
+        raise UnfitError(f"rows would be walked {count} times", task.outputs[0])
+    row_bytes = sum(task.fusion.value(fid).dtype.bytes for fid in task.inputs if _has_rows(domain, fid))
+    if count > 1 and not task.fusion.algebra.at_most(domain.points(domain.reduced), LONG_BYTES // max(row_bytes, 1)):
+        raise UnfitError("rows may be too long to be walked again", task.outputs[0])
+    for index in indices_of(task, Kind.SCAN):
+        (result, *_) = task.fusion.exprs[index].outputs
+        following, ends = {*task.fusion.exprs[index].outputs}, set[int]()
+        for expr in task.steps:
+            if following.isdisjoint(expr.inputs):
+                continue
+            if op_of(expr).kind is Kind.REDUCTION:
+                ends.add(level[expr.outputs[0]] - 1)
+            else:
+                following.update(expr.outputs)
+        ends |= {count - 1} if following.intersection(task.outputs) else set()
+        if len(ends) > 1:
+            raise UnfitError(f"{task.fusion.value(result).name} would be scanned twice", result)
+
+
+def _has_rows(domain: AxisDomain, fid: int) -> bool:
+    """Whether ``fid`` is a tensor that changes along rows."""
+    return fid in domain.accesses and not {*domain.reduced}.isdisjoint(domain.accesses[fid].axes)
+
+
+def _after_scans(task: Task) -> set[int]:
+    """The values that what is combined in order is needed for."""
+    found: set[int] = set()
+    for expr in task.steps:
+        is_combined = expr.is_ordered and op_of(expr).kind in (Kind.REDUCTION, Kind.SCAN)
+        if is_combined or not found.isdisjoint(expr.inputs):
+            found.update(expr.outputs)
+    return found
+
+
+def _before_scans(task: Task) -> set[int]:
+    """The values that are needed for something of :func:`_after_scans`."""
+    after, found = _after_scans(task), set[int]()
+    for expr in reversed(task.steps):
+        if not found.isdisjoint(expr.outputs) or not after.isdisjoint(expr.outputs):
+            found.update(expr.inputs)
+    return found
+
+
+def _needed_again(task: Task, domain: AxisDomain) -> set[int]:
+    """The values that something is computed from which changes along the row and needs a reduction."""
+    level, reduced, found = levels(task), {*domain.reduced}, set[int]()
+    for expr in reversed(task.steps):
+        is_late = any(level[fid] and _changes_along(task, domain, fid, reduced) for fid in expr.outputs)
+        if is_late or not found.isdisjoint(expr.outputs):
+            found.update(expr.inputs)
+    return found
 
 
 def _changes_along(task: Task, domain: AxisDomain, fid: int, axes: set[int]) -> bool:

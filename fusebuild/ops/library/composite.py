@@ -30,8 +30,8 @@ Operand: TypeAlias = "Term | float"
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
 _KINDS = {
-    "Term": "value", "Operand": "value", "Sequence[Term]": "values", "Dims": "dims", "Shape": "shape", "int": "int",
-    "bool": "bool", "DType": "dtype", "str": "text",
+    "Term": "value", "Operand": "value", "Sequence[Term]": "values", "Dims": "dims", "Shape": "shape",
+    "Formula": "extent", "int": "int", "bool": "bool", "DType": "dtype", "str": "text",
 }  # fmt: skip
 """The kind of a parameter for the annotation of one; ``| None`` says that it may be left out."""
 

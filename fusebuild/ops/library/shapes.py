@@ -59,12 +59,10 @@ def chunk(ops: Ops, input: Term, chunks: int, dim: int = 0) -> Sequence[Term]:
 
 
 @library("narrow(input: T[M, 32], dim=1, start=4, length=8)")
-def narrow(ops: Ops, input: Term, dim: int, start: int, length: int) -> Term:
+def narrow(ops: Ops, input: Term, dim: int, start: Formula, length: Formula) -> Term:
     """length elements of dim from start on."""
     (place,) = ops.dims(ops.tensor(input, "input"), [dim])
-    if start < 0 or length < 0:
-        raise ops.refuse(f"start is {start} and length {length}; neither can be less than 0")
-    return _part(ops, input, place, start, start + length)
+    return _part(ops, input, place, start, total([start, length]))
 
 
 @library("stack([input: T[M, N], other: T[M, N]])")
@@ -102,7 +100,7 @@ def masked_fill(ops: Ops, input: Term, mask: Term, value: Operand) -> Term:
 
 
 @library("one_hot(tensor: int64[M], num_classes=8)")
-def one_hot(ops: Ops, tensor: Term, num_classes: int) -> Term:
+def one_hot(ops: Ops, tensor: Term, num_classes: Formula) -> Term:
     """A new last dim of num_classes, with 1 at the place that tensor names and 0 elsewhere."""
     places = ops.iota(0, 1, length=num_classes)
     return ops.cast(unsqueeze(ops, ops.tensor(tensor, "tensor"), -1).equals(places), dtype=DType.INT64)

@@ -45,3 +45,17 @@ def test_odd_rows_of_a_known_length_are_taken_by_one_way() -> None:
     assert not known.applies((long_rows.Edged,))
     assert unknown.applies((long_rows.Edged,))
     assert replace(known, vec=1).is_odd is False
+
+
+@pytest.mark.parametrize("dtype", ["double", "float", "bfloat16"])
+def test_variants_have_names_of_their_own(dtype: str) -> None:
+    """A norm of rows that share a scale with the others of their sample: two ways have kernels for long ones."""
+    inputs = {"x": f"{dtype}[A, B, D]", "scale": "bool[A, D]"}
+    body = (
+        "m = broadcast(scale, [False, True, False])\nc = (x - sum(x * m, dims=[2], keepdim=True)) * m\n"
+        "y = c * rsqrt(sum(c * c, dims=[2], keepdim=True) + 1.0)"
+    )
+    task = whole(inputs, body, {"y": dtype})
+    for target in (TARGETS["sm_90"], TARGETS["host"]):
+        names = [variant.name for variant in FAMILY.schedule(task, target, {})]
+        assert len({*names}) == len(names)

@@ -8,10 +8,10 @@ import pytest
 
 from fusebuild.ir.formula import Formula, evaluate
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.spec import INDEX_HEADROOM, LaunchSpec, Rejection, VariantSpec
+from fusebuild.kernels.common.spec import INDEX_HEADROOM, LaunchSpec, Rejection, VariantSpec, any_domain
 from fusebuild.kernels.families import FAMILIES, first_accepting
 from fusebuild.kernels.scan import FAMILY as SCAN
-from fusebuild.kernels.scan.schedule import COLUMN_THREADS, ScanHeuristics, ordered
+from fusebuild.kernels.scan.schedule import COLUMN_THREADS, ScanHeuristics, ordered, walks
 from fusebuild.segmentation import segment
 from fusebuild.target.table import TARGETS
 from support.small_recipes import AFFINE, primitive, text_with_lambdas, whole
@@ -50,6 +50,9 @@ EVERYTHING = affine(INTEGERS, REDUCE_AFFINE.format("_, e", "0, 1"), "e")
 BOTH_ROWS = affine(INTEGERS, f"{SCAN_AFFINE.format('_, s', 1)}\n{REDUCE_AFFINE.format('_, e', 1)}", "s", "e")
 BOTH_COLUMNS = affine(INTEGERS, f"{SCAN_AFFINE.format('_, s', 0)}\n{REDUCE_AFFINE.format('_, e', 0)}", "s", "e")
 
+SHORT = {"x": "float[M, 512]"}
+SHARES = scanned("y = cumsum(x, dim=1) / sum(x, dims=[1], keepdim=True)", SHORT)
+
 ACCEPTED = {
     "rows": ROWS,
     "columns": COLUMNS,
@@ -65,6 +68,21 @@ ACCEPTED = {
     "a total of everything": EVERYTHING,
     "totals beside scans of rows": BOTH_ROWS,
     "totals beside scans of columns": BOTH_COLUMNS,
+    "the end of a row at its start": affine(
+        {"n": "int64[M, 512]"},
+        "_, e = reduce([n, n], init=[1, 0], combine=affine, dims=[1], keepdim=True)\ny = n + e",
+        "y",
+    ),
+    "a reduction in any order": scanned("y = cumsum(x, dim=1)\nz = sum(x, dims=[1])", FLOATS, "y", "z"),
+    "a reduction of columns in any order": scanned("y = cumsum(x, dim=0)\nz = sum(x, dims=[0])", FLOATS, "y", "z"),
+    "a reduction of a scan": scanned("y = max(cumsum(x, dim=1), dims=[1])"),
+    "a reduction of a scan of columns": scanned("y = max(cumsum(x, dim=0), dims=[0])"),
+    "a scan over a reduction": SHARES,
+    "a scan of what a row gives": scanned("y = cumsum(x - max(x, dims=[1], keepdim=True), dim=1)", SHORT),
+    "a scan again, of what the first one gave for the row": scanned(
+        "y = cumsum(x / max(cumsum(x, dim=1), dims=[1], keepdim=True), dim=1)", SHORT
+    ),
+    "rows that need the end of their scan": scanned("y = x / max(cumsum(x, dim=1), dims=[1], keepdim=True)", SHORT),
     "what follows from a total": affine(
         INTEGERS | {"b": "int64[M]"}, f"{REDUCE_AFFINE.format('_, e', 1)}\ny = e * 2 + b", "y"
     ),
@@ -89,9 +107,13 @@ CUBE = {"x": "float[A, B, C]"}
 REJECTIONS: dict[str, tuple[str, str, Task]] = {
     "nothing scanned": ("there is no scan", "test.yaml:5:7", scanned("y = x + 1.0")),
     "no order": ("there is no scan", "test.yaml:5:7", scanned("y = sum(x, dims=[1])")),
-    "a reduction without order": (
-        "z is a reduction in any order", "test.yaml:6:7",
-        scanned("y = cumsum(x, dim=1)\nz = sum(x, dims=[1])", FLOATS, "y", "z"),
+    "a reduction of other dims beside it": (
+        "y runs over other dims than the rest of the task", "test.yaml:5:7",
+        scanned("y = cumsum(x, dim=1)\nz = sum(x, dims=[0])", FLOATS, "y", "z"),
+    ),
+    "moments": (
+        "z_mean is what only reduction computes", "test.yaml:6:15",
+        scanned("y = cumsum(x, dim=0)\nz, z_mean = var_mean(x, dims=[0])", FLOATS, "y", "z", "z_mean"),
     ),
     "rows and columns": (
         "y runs over other dims than the rest of the task", "test.yaml:5:7",
@@ -116,11 +138,36 @@ REJECTIONS: dict[str, tuple[str, str, Task]] = {
             "e_sums",
         ),
     ),
-    "the end at the start": (
-        "y needs the end of a row at its start", "test.yaml:15:7",
-        affine(
-            INTEGERS, "_, e = reduce([n, n], init=[1, 0], combine=affine, dims=[1], keepdim=True)\ny = n + e", "y"
-        ),
+    "the end of a column at its start": (
+        "y needs the end of a column at its start", "test.yaml:5:7",
+        scanned("y = cumsum(x, dim=0) / sum(x, dims=[0])"),
+    ),
+    "a reduction of other rows": (
+        "z has nothing to do with what is scanned", "test.yaml:7:7",
+        scanned("y = cumsum(x, dim=1)\nz = sum(w, dims=[1])", FLOATS | {"w": "float[M, N]"}, "y", "z"),
+    ),
+    "a norm of the same rows": (
+        "t2_max has nothing to do with what is scanned", "test.yaml:6:7",
+        scanned("y = cumsum(x, dim=1)\nz = softmax(x, dim=1)", FLOATS, "y", "z"),
+    ),
+    "three walks": (
+        "rows would be walked 3 times", "test.yaml:5:7", scanned("y = cumsum(softmax(x, dim=1), dim=1)"),
+    ),
+    "a scan that two walks need": (
+        "c would be scanned twice", "test.yaml:5:7",
+        scanned("c = cumsum(x, dim=1)\ny = c / max(c, dims=[1], keepdim=True)", SHORT),
+    ),
+    "long rows that are walked again": (
+        "rows may be too long to be walked again", "test.yaml:5:7",
+        scanned("y = cumsum(x, dim=1) / sum(x, dims=[1], keepdim=True)", {"x": "float[M, 4097]"}),
+    ),
+    "rows of any length that are walked again": (
+        "rows may be too long to be walked again", "test.yaml:5:7",
+        scanned("y = cumsum(x, dim=1) / sum(x, dims=[1], keepdim=True)"),
+    ),
+    "a scan of what a column gives": (
+        "t2 needs the end of a column at its start", "test.yaml:5:14",
+        scanned("y = cumsum(x - max(x, dims=[0]), dim=0)"),
     ),
     "dims in two orders": (
         "x holds the same dims in another order", "test.yaml:3:3",
@@ -227,6 +274,20 @@ class TestVariants:
             assert launch.kernel.heuristics == ScanHeuristics(threads=threads)
             assert launch.shared_bytes == 0
 
+    @pytest.mark.parametrize(
+        ("body", "count"),
+        [
+            ("y = cumsum(x, dim=1)", 1),
+            ("y = max(cumsum(x, dim=1), dims=[1])", 1),
+            ("y = cumsum(x, dim=1) / sum(x, dims=[1], keepdim=True)", 2),
+            ("y = max(cumsum(exp(x - max(x, dims=[1], keepdim=True)), dim=1), dims=[1])", 2),
+            ("y = cumsum(softmax(x, dim=1), dim=1)", 3),
+        ],
+    )
+    def test_a_row_is_walked_once_more_for_each_level_of_reductions_that_it_needs(self, body: str, count: int) -> None:
+        task = scanned(body)
+        assert walks(task, any_domain(task)) == count
+
 
 class TestHeuristics:
     @pytest.mark.parametrize("task", [ROWS, COLUMNS, MIDDLE], ids=["rows", "columns", "middle"])
@@ -270,8 +331,9 @@ class TestSegments:
     def test_a_scan_of_a_scan_is_two_kernels(self) -> None:
         assert self.cuts(scanned("y = cumsum(cumsum(x, dim=1) * 2.0, dim=1)")) == ["scan", "scan"]
 
-    def test_what_needs_the_end_of_a_row_is_another_kernel(self) -> None:
-        assert self.cuts(REJECTIONS["the end at the start"][2]) == ["scan", "pointwise"]
+    def test_what_needs_the_end_of_a_row_is_the_same_kernel_and_that_of_a_column_another(self) -> None:
+        assert self.cuts(SHARES) == ["scan"]
+        assert self.cuts(REJECTIONS["the end of a column at its start"][2]) == ["reduction", "scan"]
 
     def test_elementwise_work_stays_with_the_scan(self) -> None:
         assert self.cuts(ACCEPTED["elementwise before and after"]) == ["scan"]
