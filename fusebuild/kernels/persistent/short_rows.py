@@ -7,6 +7,9 @@ thread has one vector, for what neighbouring threads load at a time shall lie si
 thread, 32 columns have 0.60 instead of 0.80. Of longer rows, four threads have up to four vectors each, which share
 what a thread does for a row: of 64 columns, layernorm has 0.99 so, adaln_forward 0.88; 0.90 and 0.70 where eight have
 one. One kernel serves all rows, to which the number of a row's threads is an argument.
+
+Of rows of several axes, such as the pixels of a group's channels, vectors cross from one channel to the next: what
+counts is whether the row is whole vectors, and not whether a channel is.
 """
 
 from __future__ import annotations
@@ -129,7 +132,7 @@ class ShortRows(InRegisters):
         )
         fits: Formula = ("le", self.columns, WARP * choice.held * self.vec)
         grid: Formula = ("ceil_div", self.rows, heuristics.rows_of_block(self.rows, self.columns))
-        small = self.vector_guard if self.vec > 1 else (fits_int32(self.columns),)
+        small = self.whole_guard if self.vec > 1 else (fits_int32(self.columns),)
         are_fewest: Formula = ("le", self.rows, FEWEST_ROWS * self.target.multiprocessors)
         share: Formula = ("le", product([are_fewest, self.columns]), WARP * self.vec)
         beside = (share,) if self.vec > 1 else ()
