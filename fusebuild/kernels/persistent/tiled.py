@@ -369,7 +369,7 @@ class Tiled(TilesWay):
     def _shared_bytes(self, tile_rows: Formula) -> Formula:
         tiles = product([self.bytes_of(self.tiles), self._places(tile_rows)])
         groups = product([self.bytes_of(self.of_groups), self._places(self._tile_groups(tile_rows))])
-        columns = product([self._resident_bytes(), total([self.columns, WARP])])
+        columns = product([self._resident_bytes(), total([self.columns, 1])])
         rows = product([self.bytes_of(self._of_rows), tile_rows])
         return simplified(total([tiles, groups, columns, rows] if self.of_groups else [tiles, columns, rows]))
 

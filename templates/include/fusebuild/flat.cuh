@@ -56,14 +56,11 @@ FUSEBUILD_DEVICE const T* copy_anywhere(T* tile, const T* source, int count) {
   return places;
 }
 
-// Copies `columns` elements, wherever they begin, and widens them; those of each thread of a row, who has
-// `count` of them, begin `skew` places later than those before it end.
+// Copies `columns` elements, wherever they begin, and widens them.
 template <int kThreads, typename Wide, typename T>
-FUSEBUILD_DEVICE void copy_columns(Wide* places, const T* source, int columns, int count, int skew) {
-  const float owner = 1.0f / static_cast<float>(count);
+FUSEBUILD_DEVICE void copy_columns(Wide* places, const T* source, int columns) {
   FUSEBUILD_UNROLL_BY(4)
-  for (int i = thread_x(); i < columns; i += kThreads)
-    places[i + skew * static_cast<int>((static_cast<float>(i) + 0.5f) * owner)] = cast<Wide>(source[i]);
+  for (int i = thread_x(); i < columns; i += kThreads) places[i] = cast<Wide>(source[i]);
 }
 
 // Stores the elements of the tile from `begin` to `end`, the first of which is in its first vector, to where
@@ -211,15 +208,33 @@ FUSEBUILD_DEVICE Vec<Wide, N> load_present(const T* address, int present) {
   return values;
 }
 
-// The same as they lie there, in the places of what widen makes of them: threads do not wait for them yet.
+// The same of floats, two at a time: the first one lies where two may.
+template <int N>
+FUSEBUILD_DEVICE Vec<float, N> load_pairs(const float* address, int present) {
+  static_assert(N % 2 == 0, "vectors are pairs");
+  Vec<float, N> values = {};
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; k += 2) {
+    if (k >= present) break;
+    const Vec<float, 2> pair = k + 1 < present ? load_shared<2>(address + k) : Vec<float, 2>{{address[k]}};
+    values[k] = pair[0], values[k + 1] = pair[1];
+  }
+  return values;
+}
+
+// The same as they lie there, in the places of what widen makes of them: threads do not wait for them yet. A
+// load of 16 bits fills a register.
 template <typename Wide, int N, typename T>
 FUSEBUILD_DEVICE Vec<Wide, N> load_to_widen(const T* address, int present) {
-  static_assert(sizeof(T) <= sizeof(Wide), "a wide element has room for one that is not");
+  static_assert(sizeof(T) == 2 && sizeof(Wide) == 4, "a register has an element");
   Vec<Wide, N> values = {};
   FUSEBUILD_UNROLL
   for (int k = 0; k < N; ++k) {
     if (k >= present) break;
-    memcpy(&values[k], address + k, sizeof(T));
+    uint16_t narrow;
+    memcpy(&narrow, address + k, sizeof(narrow));
+    const uint32_t filled = narrow;
+    memcpy(&values[k], &filled, sizeof(filled));
   }
   return values;
 }
