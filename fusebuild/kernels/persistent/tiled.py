@@ -71,9 +71,12 @@ APART = 3
 """Doublings of a row's threads up to which rows that a warp takes together are as far apart as their banks ask for.
 Longer rows lie beside each other: two of a warp meet in some banks, which takes less than to give each a warp."""
 
-TILE_BYTES = 16 * 1024
-"""Shared memory of a tile, where rows are short enough: several blocks share a multiprocessor, some of which wait for
-memory while others compute."""
+TILE_BYTES = 32 * 1024
+"""Shared memory of a tile, where rows are short enough: several blocks share a multiprocessor."""
+
+STAGES = 4
+"""Parts of a tile, of which a block computes one while others are on their way: so do those of a device whose blocks
+all begin at the same time, and take but a few tiles each."""
 
 WIDEST_TILE_BYTES = 72 * 1024
 """Shared memory of the tile of the fewest rows: three blocks share a multiprocessor."""
@@ -82,6 +85,7 @@ WIDEST_TILE_BYTES = 72 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TiledHeuristics:
     """Blocks of ``threads``, each of which holds ``most`` elements of a row, and whole rows of up to ``narrow`` ones;
+    a tile comes in so many ``stages``;
     ``copied`` elements move at a time to and from global memory, and ``per_word`` share a word of shared memory. Inputs
     ``cached`` and values ``kept`` are held in registers from sweep to sweep; ``resident`` inputs change along columns
     alone; those ``of_groups`` along the ``outer`` first ones of the other axes, too, so that groups of rows share them;
@@ -92,6 +96,7 @@ class TiledHeuristics:
     threads: int
     most: int
     narrow: int
+    stages: int
     copied: int
     per_word: int
     cached: tuple[int, ...]
@@ -182,6 +187,7 @@ class Tiled(TilesWay):
             threads=choice.threads,
             most=self._most(choice.held),
             narrow=NARROW,
+            stages=STAGES,
             copied=self.vec,
             per_word=self._per_word,
             cached=cached,
@@ -197,6 +203,8 @@ class Tiled(TilesWay):
             singly=self._singly,
         )
         tile_rows = simplified(single.rows_of_block(self._tile_rows(choice)))
+        least = self._least_rows(choice)
+        stage_rows = product([least, ("ceil_div", tile_rows, product([STAGES, least]))])
         groups = formula_parameter(
             "tile_groups", self._tile_groups(tile_rows), "groups that a tile has rows of, at most"
         )
@@ -207,6 +215,7 @@ class Tiled(TilesWay):
             formula_parameter("without_tile", few.threads_of_row, "threads that a row without a tile has, or 0"),
             formula_parameter("row_shift", self._row_shift(choice), "2 to it threads share a row"),
             formula_parameter("tile_rows", tile_rows, "rows of a tile"),
+            formula_parameter("stage_rows", simplified(stage_rows), "rows of it that come together"),
             *((groups,) if self.of_groups else ()),
             *((alone_rows,) if single.most else ()),
         ]
@@ -281,8 +290,7 @@ class Tiled(TilesWay):
         held = HELD
         while held > 1 and self._least_tile(BLOCK, held) > WIDEST_TILE_BYTES:
             held //= 2
-        tile_bytes = TILE_BYTES if self.resident else 2 * TILE_BYTES
-        return TiledChoice(threads=BLOCK, held=held, tile_bytes=tile_bytes, min_blocks=self._blocks(held))
+        return TiledChoice(threads=BLOCK, held=held, tile_bytes=TILE_BYTES, min_blocks=self._blocks(held))
 
     def _blocks(self, held: int) -> int:
         """The blocks that a multiprocessor has registers for, when a thread holds so many elements of a row, what it
@@ -336,10 +344,10 @@ class Tiled(TilesWay):
         return simplified(product([least, ("max", 1, ("floor_div", ("min", fit, spread), least))]))
 
     def _spread(self, choice: TiledChoice, least: Formula, row_bytes: Formula) -> Formula:
-        """The rows of as few tiles as run at a time, or some times as many where those would be larger than
-        ``TILE_BYTES``: a block waits for memory with each tile, however few rows that has."""
+        """The rows of as few tiles as run at a time, or some times as many where those would be too large: a block
+        waits for memory with each tile, however few rows that has."""
         at_a_time = product([choice.min_blocks, MULTIPROCESSORS])
-        most: Formula = ("max", least, ("floor_div", TILE_BYTES, row_bytes))
+        most: Formula = ("max", least, ("floor_div", choice.tile_bytes, row_bytes))
         times: Formula = ("max", 1, ("ceil_div", self.rows, product([at_a_time, most])))
         return product([least, ("ceil_div", self.rows, product([at_a_time, least, times]))])
 

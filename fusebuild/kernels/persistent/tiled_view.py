@@ -56,7 +56,10 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
             coordinates=(*tiles.groups(), *tiles.declarations()),
             row=(*divisors, *rows.run_pieces(), *near_divisors(rows, setup)),
         ),
-        next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()),
+        next_rows=Sweep(
+            coordinates=tiles.copies_beside(), loads=tiles.copies(), merged=tiles.columns(),
+            stores=tiles.stores(), results=tiles.stores_beside(),
+        ),
         ahead=Sweep(loads=tiles.held(), row=_lengths(rows, sweeps)),
         extents=rows.extents,
         untiled=untiled(spec, heuristics), alone=rows_alone(spec, heuristics),
@@ -213,31 +216,39 @@ class _Tiles(Tiles):
         return self.declared((*vectors, *widest_first((*columns, *of_rows))))
 
     def copies(self) -> Lines:
-        """Calls that bring in what the block reads."""
-        tiles = (
-            f"fb::copy_flat<kCopied, kThreads>(tile{fid}, T{fid} + (origin - begin), end, total - (origin - begin));"
+        """Calls that bring in a stage of the tile."""
+        return tuple(
+            f"fb::copy_flat<kCopied, kThreads>(tile{fid}, T{fid} + (origin - begin), to, total - (origin - begin), from);"
             for fid in self._inputs
         )
+
+    def copies_beside(self) -> Lines:
+        """Calls that bring in, with the first stage, what rows have beside the tile."""
         groups = (
             f"fb::copy_flat<kCopied, kThreads>(groups{fid}, T{fid} + (group_origin - group_begin), group_end, "
             "group_total - (group_origin - group_begin));"
             for fid in self._of_groups
         )
-        columns = (
-            f"fb::copy_columns<kThreads>(columns{fid}, T{fid}, columns);" for fid in self._resident
-        )
         read = [fid for fid in self._of_rows if fid not in self._body.task.outputs]
         of_rows = (f"fb::copy_flat<1, kThreads>(rows{fid}, T{fid} + top, depth, depth);" for fid in read)
-        return (*tiles, *groups, *of_rows, *columns)
+        return (*groups, *of_rows)
+
+    def columns(self) -> Lines:
+        """Calls that bring in what changes along columns alone, while all else is on its way: threads wait for that."""
+        return tuple(f"fb::copy_columns<kThreads>(columns{fid}, T{fid}, columns);" for fid in self._resident)
 
     def stores(self) -> Lines:
-        """Calls that take out what the block has computed."""
+        """Calls that take out what the block has computed of a stage."""
+        return tuple(
+            f"fb::store_flat<kCopied, kThreads>(T{fid} + (origin - begin), tile{fid}, begin + from * columns, "
+            "begin + to * columns);"
+            for fid in self._outputs
+        )
+
+    def stores_beside(self) -> Lines:
+        """Calls that take out what is one element for each row of the tile."""
         written = [fid for fid in self._of_rows if fid in self._body.task.outputs]
-        return (
-            *(f"fb::store_flat<kCopied, kThreads>(T{fid} + (origin - begin), tile{fid}, begin, end);"
-              for fid in self._outputs),
-            *(f"fb::store_flat<1, kThreads>(T{fid} + top, rows{fid}, 0, depth);" for fid in written),
-        )  # fmt: skip
+        return tuple(f"fb::store_flat<1, kThreads>(T{fid} + top, rows{fid}, 0, depth);" for fid in written)
 
     def elements(self) -> dict[int, str]:
         """Where the row's element is of what has one."""

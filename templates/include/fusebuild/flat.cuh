@@ -27,15 +27,26 @@ FUSEBUILD_DEVICE int shift_of_rows(int columns, int row_shift) {
   return shift;
 }
 
-// Begins to copy the first `end` elements at `source`, an aligned address, to the tile; what else is in the
-// last vector of them comes with it. `readable` elements may be read. By all threads of a block of kThreads.
+// Begins to copy the elements from `begin` to `end` at `source`, an aligned address, to the tile; what else is
+// in the last vector of them comes with it, as what is in the first one has come with those before. `readable`
+// elements may be read. By all threads of a block of kThreads.
 template <int N, int kThreads, typename T>
-FUSEBUILD_DEVICE void copy_flat(T* tile, const T* source, int end, int64_t readable) {
+FUSEBUILD_DEVICE void copy_flat(T* tile, const T* source, int end, int64_t readable, int begin = 0) {
   const int whole = readable < end + N ? static_cast<int>(readable) & -N : end;
-  for (int i = thread_x() * N; i < whole; i += kThreads * N)
+  for (int i = (begin + N - 1 & -N) + thread_x() * N; i < whole; i += kThreads * N)
     copy_async<N>(reinterpret_cast<Packed<T, N>*>(tile + i), source + i);
-  const int i = whole + thread_x();
+  const int i = (whole < begin ? begin : whole) + thread_x();
   if (i < end) tile[i] = source[i];  // what the tensor's last vector lacks
+}
+
+// Until the thread's copies for stage `number` of kStages have arrived, which were begun in this order, those
+// of each stage as a group.
+template <int kStages, int kLater = 0>
+FUSEBUILD_DEVICE void wait_stage(int number) {
+  if constexpr (kLater + 1 < kStages) {
+    if (number + kLater + 1 < kStages) return wait_stage<kStages, kLater + 1>(number);
+  }
+  wait_copies<kLater>();
 }
 
 // Begins to copy `count` elements, wherever they lie, to a tile with room for 16 bytes more: they are as far
@@ -63,14 +74,14 @@ FUSEBUILD_DEVICE void copy_columns(Wide* places, const T* source, int columns) {
   for (int i = thread_x(); i < columns; i += kThreads) places[i] = cast<Wide>(source[i]);
 }
 
-// Stores the elements of the tile from `begin` to `end`, the first of which is in its first vector, to where
-// they belong from `target` on, an aligned address. By all threads of a block of kThreads.
+// Stores the elements of the tile from `begin` to `end` to where they belong from `target` on, an aligned
+// address. By all threads of a block of kThreads.
 template <int N, int kThreads, typename T>
 FUSEBUILD_DEVICE void store_flat(T* target, const T* tile, int begin, int end) {
-  const int first = begin == 0 ? 0 : N, last = end & -N;
+  const int first = begin + N - 1 & -N, last = end & -N;
   for (int i = first + thread_x() * N; i < last; i += kThreads * N)
     store(target + i, load_shared<N>(tile + i));
-  // What tiles share with those beside them.
+  // What is in a vector with others' elements.
   const int before = begin + thread_x(), after = (last < first ? first : last) + thread_x();
   if (before < first && before < end) target[before] = tile[before];
   if (after < end) target[after] = tile[after];
