@@ -10,6 +10,9 @@ from fusebuild.kernels.common.registers import Registers
 IN_REGISTERS = Registers(most=128, base=16, before_sm_90=8)
 """Rows in registers. With more than ``most``, too few blocks hide each other's waits."""
 
+CROSSING = Registers(base=24, per_tensor=8)
+"""Short rows whose vectors cross from one piece of a row to the next; a tensor is what has one element a piece."""
+
 LAST_SWEEP = Registers(most=128, base=24)
 """The last sweep over such rows, where what it stores, the row's own values and its addresses are counted apart."""
 
@@ -23,7 +26,7 @@ WALKED_ROWS = Registers(most=128, least=32, base=16, costly=16, from_sm_100=8)
 """Long rows that blocks walk, which keep what all rows share in shared memory; at hand is twice a vector of each tensor
 that does not stay there."""
 
-TILED = Registers(base=17, per_tensor=5, per_axis=20, per_lambda=10)
+TILED = Registers(base=17, per_tensor=5, per_axis=12, per_lambda=10)
 """Rows in tiles whose elements are taken one by one."""
 
 EDGED_TILES = Registers(most=128, least=28, base=12, per_cut=4, per_lambda=16, but_for_sm_90=8)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate, product, simplified, symbols, total
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, difference, evaluate, product, simplified, symbols, total
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import (
@@ -72,11 +72,18 @@ APART = 3
 Longer rows lie beside each other: two of a warp meet in some banks, which takes less than to give each a warp."""
 
 TILE_BYTES = 32 * 1024
-"""Shared memory of a tile, where rows are short enough: several blocks share a multiprocessor."""
+"""Shared memory of a tile, where rows are short enough, or half as much where none of it overlaps with another part:
+several blocks share a multiprocessor, some of which wait for memory while others compute."""
 
 STAGES = 4
-"""Parts of a tile, of which a block computes one while others are on their way: so do those of a device whose blocks
-all begin at the same time, and take but a few tiles each."""
+"""Parts of a tile, of which a block computes one while others are on their way: all blocks of a device begin together,
+and have but a few tiles each, so that else nobody would load while all compute. Those whose threads look for pieces of
+a row, such as its channels, have no registers for that, and long rows are few in a tile. (H200, layernorm of 600001
+rows of 63 59 -> 52 us, with tiles twice as large; softmax_backward of 71003 rows of 401 52.6 -> 55.3.)"""
+
+ALL_TURNS = 1023
+"""Turns of all threads that no tile has: where a stage has so many, it is the whole tile. It is odd, so that rows are
+not taken for as many as may be apart."""
 
 WIDEST_TILE_BYTES = 72 * 1024
 """Shared memory of the tile of the fewest rows: three blocks share a multiprocessor."""
@@ -187,7 +194,7 @@ class Tiled(TilesWay):
             threads=choice.threads,
             most=self._most(choice.held),
             narrow=NARROW,
-            stages=STAGES,
+            stages=1 if self._singly else STAGES,
             copied=self.vec,
             per_word=self._per_word,
             cached=cached,
@@ -203,8 +210,6 @@ class Tiled(TilesWay):
             singly=self._singly,
         )
         tile_rows = simplified(single.rows_of_block(self._tile_rows(choice)))
-        least = self._least_rows(choice)
-        stage_rows = product([least, ("ceil_div", tile_rows, product([STAGES, least]))])
         groups = formula_parameter(
             "tile_groups", self._tile_groups(tile_rows), "groups that a tile has rows of, at most"
         )
@@ -215,7 +220,7 @@ class Tiled(TilesWay):
             formula_parameter("without_tile", few.threads_of_row, "threads that a row without a tile has, or 0"),
             formula_parameter("row_shift", self._row_shift(choice), "2 to it threads share a row"),
             formula_parameter("tile_rows", tile_rows, "rows of a tile"),
-            formula_parameter("stage_rows", simplified(stage_rows), "rows of it that come together"),
+            formula_parameter("turn_rows", self._turn_rows(choice), "of which a stage has a multiple"),
             *((groups,) if self.of_groups else ()),
             *((alone_rows,) if single.most else ()),
         ]
@@ -332,11 +337,16 @@ class Tiled(TilesWay):
         are_many: Formula = ("lt", product([FEW_TILES * WARP * self._per_word, MULTIPROCESSORS]), self.rows)
         return total([*few, product([are_many, total(beside)])])
 
+    def _turn_rows(self, choice: TiledChoice) -> Formula:
+        """The rows that a stage is a multiple of: those that a block's threads walk at least, or more than a tile."""
+        turns = difference(ALL_TURNS, product([ALL_TURNS - 1, self._in_stages(choice)]))
+        return simplified(product([self._least_rows(choice), turns]))
+
     def _tile_rows(self, choice: TiledChoice) -> Formula:
         """The rows of a tile: as many as the block's threads walk at least, or times that."""
         least = self._least_rows(choice)
         row_bytes = total([product([self.bytes_of(self.tiles), self.columns]), self.bytes_of(self._of_rows)])
-        fit: Formula = ("floor_div", choice.tile_bytes, row_bytes)
+        fit: Formula = ("floor_div", self._room(choice) if self.resident else choice.tile_bytes, row_bytes)
         times: Formula = ("max", 1, ("ceil_div", self.rows, product([AT_A_TIME, ("max", 1, fit)])))
         turns: Formula = ("ceil_div", self.rows, product([AT_A_TIME * choice.threads, times]))
         short = product([choice.threads, ("le", self.columns, NARROW), turns])
@@ -347,9 +357,17 @@ class Tiled(TilesWay):
         """The rows of as few tiles as run at a time, or some times as many where those would be too large: a block
         waits for memory with each tile, however few rows that has."""
         at_a_time = product([choice.min_blocks, MULTIPROCESSORS])
-        most: Formula = ("max", least, ("floor_div", choice.tile_bytes, row_bytes))
+        most: Formula = ("max", least, ("floor_div", self._room(choice), row_bytes))
         times: Formula = ("max", 1, ("ceil_div", self.rows, product([at_a_time, most])))
         return product([least, ("ceil_div", self.rows, product([at_a_time, least, times]))])
+
+    def _room(self, choice: TiledChoice) -> Formula:
+        """Shared memory of a tile that comes in stages, or half as much."""
+        return product([choice.tile_bytes // 2, total([1, self._in_stages(choice)])])
+
+    def _in_stages(self, choice: TiledChoice) -> Formula:
+        """1 where rows are so short that stages of them are worth their barriers, else 0."""
+        return 0 if self._singly else ("le", self.columns, self._most(choice.held) << APART)
 
     @property
     def _outer(self) -> int:

@@ -218,7 +218,8 @@ class _Tiles(Tiles):
     def copies(self) -> Lines:
         """Calls that bring in a stage of the tile."""
         return tuple(
-            f"fb::copy_flat<kCopied, kThreads>(tile{fid}, T{fid} + (origin - begin), to, total - (origin - begin), from);"
+            f"fb::copy_flat<kCopied, kThreads>(tile{fid}, T{fid} + (origin - begin), to, total - (origin - begin), "
+            "from);"
             for fid in self._inputs
         )
 

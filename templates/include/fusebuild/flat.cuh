@@ -39,6 +39,12 @@ FUSEBUILD_DEVICE void copy_flat(T* tile, const T* source, int end, int64_t reada
   if (i < end) tile[i] = source[i];  // what the tensor's last vector lacks
 }
 
+// The rows of each of the kStages that a tile comes in, at most: whole turns, in which threads take so many.
+template <int kStages>
+FUSEBUILD_DEVICE int rows_of_stage(int tile_rows, int turn_rows) {
+  return (tile_rows + kStages * turn_rows - 1) / (kStages * turn_rows) * turn_rows;
+}
+
 // Until the thread's copies for stage `number` of kStages have arrived, which were begun in this order, those
 // of each stage as a group.
 template <int kStages, int kLater = 0>
