@@ -9,7 +9,8 @@ what a thread does for a row: of 64 columns, layernorm has 0.99 so, adaln_forwar
 one. One kernel serves all rows, to which the number of a row's threads is an argument.
 
 Of rows of several axes, such as the pixels of a group's channels, vectors cross from one channel to the next: what
-counts is whether the row is whole vectors, and not whether a channel is.
+counts is whether the row is whole vectors, and not whether a channel is. (H200, groupnorm of 53120 rows of 64 channels
+of 3 pixels: 40 us in tiles, 19 so.)
 """
 
 from __future__ import annotations
