@@ -27,9 +27,9 @@ FUSEBUILD_DEVICE int shift_of_rows(int columns, int row_shift) {
   return shift;
 }
 
-// Begins to copy the elements from `begin` to `end` at `source`, an aligned address, to the tile; what else is
-// in the last vector of them comes with it, as what is in the first one has come with those before. `readable`
-// elements may be read. By all threads of a block of kThreads.
+// Begins to copy the elements from `begin` to `end` at `source`, an aligned address, to the tile; what else
+// is in the last vector of them comes with it, as what is in the first one has come with those before.
+// `readable` elements may be read. By all threads of a block of kThreads.
 template <int N, int kThreads, typename T>
 FUSEBUILD_DEVICE void copy_flat(T* tile, const T* source, int end, int64_t readable, int begin = 0) {
   const int whole = readable < end + N ? static_cast<int>(readable) & -N : end;
