@@ -145,15 +145,17 @@ _THREADS = " + ".join(
 ).join(("(", " + 1)"))
 _ALONE = "(N <= 1)*(M <= 4096*gpu.multiprocessors)"
 ALONE_ROWS = f"{_ALONE}*max(1, min(8, M // (512*gpu.multiprocessors)))"
-GIVEN = f"given grad_y, y, grad_x, M, N, {ARE_FEW}*{_THREADS}, {{}}, {{}}, {ALONE_ROWS}"
 SHIFT = "(34 < N) + (68 < N) + (136 < N) + (272 < N) + (544 < N)"
 _ROWS = (
     "(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) + "
     "(384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))"
 )
+GIVEN = (
+    f"given grad_y, y, grad_x, M, N, {ARE_FEW}*{_THREADS}, {{}}, {{}}, {_ROWS}*(-1022*(N <= 272) + 1023), {ALONE_ROWS}"
+)
 _HELD = "32768 // (4*N)"
 _NARROW = f"128*(N <= 7)*ceil_div(M, 98304*max(1, ceil_div(M, 768*max(1, {_HELD}))))"
-_LARGE = f"max({_ROWS[1:-1]}, 16384 // (4*N))"
+_LARGE = f"max({_ROWS[1:-1]}, (16384*((N <= 272) + 1)) // (4*N))"
 _TURNS = f"max(1, ceil_div(M, 4*gpu.multiprocessors*{_LARGE}))"
 _SPREAD = f"{_ROWS}*ceil_div(M, 4*gpu.multiprocessors*{_ROWS}*{_TURNS})"
 _TILE = f"(-{_ALONE} + 1)*{_ROWS}*max(1, min({_HELD}, max(M // 2048, {_NARROW}, {_SPREAD})) // {_ROWS})"
@@ -231,7 +233,7 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     ),
     "rows of a tile": (
         "softmax_backward", given("tiled_vec8_int32", 8, FormulaArg("N")),
-        f"{TILED}: the plan says {TILES.format(f'128*argument 9 + {_TILE}')}, "
+        f"{TILED}: the plan says {TILES.format(f'128*argument 10 + {_TILE}')}, "
         f"where its text says {TILES.format('argument 8')}",
     ),
     "no overlap": (

@@ -10,6 +10,9 @@ from fusebuild.kernels.common.registers import Registers
 IN_REGISTERS = Registers(most=128, base=16, before_sm_90=8)
 """Rows in registers. With more than ``most``, too few blocks hide each other's waits."""
 
+CROSSING = Registers(base=24, per_tensor=8)
+"""Short rows whose vectors cross from one piece of a row to the next; a tensor is what has one element a piece."""
+
 LAST_SWEEP = Registers(most=128, base=24)
 """The last sweep over such rows, where what it stores, the row's own values and its addresses are counted apart."""
 

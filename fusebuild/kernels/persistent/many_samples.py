@@ -1,4 +1,5 @@
 """The longest rows with which what samples share stays, where samples have many: one kernel for rows of many lengths.
+So does it where rows are so few that hardly any cluster has a second one: none waits for what others leave.
 
 Such rows are more than the registers of one block, and what stays is several times as much. A cluster of the largest
 size has them, whose blocks have as many threads as the rows of a call ask for: the launch says how many. A
@@ -31,6 +32,10 @@ from fusebuild.kernels.persistent.way import Way
 ROWS_OF_PLACE = 4
 """The rows of a sample that begin at each place of a vector, at least. All others trail. (H100, adaln_forward of
 2 x 640 x 91648: 199 us so, 250 where rows trail; of 12 x 16 x 150000 59 and 82; of 211 x 5 x 70901 294 and 191.)"""
+
+ROWS_OF_CLUSTER = 2
+"""Rows for each cluster that runs at a time up to which they do not trail, whatever their samples have. (H200,
+adaln_forward of 3 rows of 40075: 12.7 us where they trail, 6.0 so; of 60 17.9 and 12.2; of 100 20.9 and 19.2.)"""
 
 THREADS, LARGEST, LONGEST = (128, 160, 256), 256, 512
 """Threads of a block, of the largest one of the same kernel, and of one that is alone on its multiprocessor, for the
@@ -75,11 +80,17 @@ class ManySamples(LongRowsWay):
 
     def _beyond(self, few: int) -> tuple[VariantSpec, ...]:
         """The variant for more than so ``few`` rows."""
+        guard = (*self.odd_guard, ("lt", EDGED_COLUMNS, self.columns), self._stays_long)
+        return self.by(f"edged{self.size}", (*guard, ("lt", few, self.rows)) if few else guard)
+
+    @property
+    def _stays_long(self) -> Formula:
+        """Whether what stays serves many rows, or rows are so few that it need not."""
         are_whole: Formula = ("eq", ("mod", self.columns, self.vec), 0)
         of_place = product([self.rows_of_sample, total([1, product([self.vec - 1, are_whole])])])
-        many: Formula = ("le", ROWS_OF_PLACE * self.vec, of_place)
-        guard = (*self.odd_guard, ("lt", EDGED_COLUMNS, self.columns), many)
-        return self.by(f"edged{self.size}", (*guard, ("lt", few, self.rows)) if few else guard)
+        least = ROWS_OF_PLACE * self.vec
+        are_few: Formula = ("le", self.rows, ROWS_OF_CLUSTER * self._running)
+        return ("le", least, total([of_place, product([least, are_few])]))
 
     def shares(self) -> Iterator[Share]:
         """The one of blocks of as many threads as this is for, if a multiprocessor has room for one. The registers are

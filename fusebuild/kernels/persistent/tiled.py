@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate, product, simplified, symbols, total
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, difference, evaluate, product, simplified, symbols, total
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import (
@@ -71,9 +71,19 @@ APART = 3
 """Doublings of a row's threads up to which rows that a warp takes together are as far apart as their banks ask for.
 Longer rows lie beside each other: two of a warp meet in some banks, which takes less than to give each a warp."""
 
-TILE_BYTES = 16 * 1024
-"""Shared memory of a tile, where rows are short enough: several blocks share a multiprocessor, some of which wait for
-memory while others compute."""
+TILE_BYTES = 32 * 1024
+"""Shared memory of a tile, where rows are short enough, or half as much where none of it overlaps with another part:
+several blocks share a multiprocessor, some of which wait for memory while others compute."""
+
+STAGES = 4
+"""Parts of a tile, of which a block computes one while others are on their way: all blocks of a device begin together,
+and have but a few tiles each, so that else nobody would load while all compute. Those whose threads look for pieces of
+a row, such as its channels, have no registers for that, and long rows are few in a tile. (H200, layernorm of 600001
+rows of 63 59 -> 52 us, with tiles twice as large; softmax_backward of 71003 rows of 401 52.6 -> 55.3.)"""
+
+ALL_TURNS = 1023
+"""Turns of all threads that no tile has: where a stage has so many, it is the whole tile. It is odd, so that rows are
+not taken for as many as may be apart."""
 
 WIDEST_TILE_BYTES = 72 * 1024
 """Shared memory of the tile of the fewest rows: three blocks share a multiprocessor."""
@@ -82,6 +92,7 @@ WIDEST_TILE_BYTES = 72 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TiledHeuristics:
     """Blocks of ``threads``, each of which holds ``most`` elements of a row, and whole rows of up to ``narrow`` ones;
+    a tile comes in so many ``stages``;
     ``copied`` elements move at a time to and from global memory, and ``per_word`` share a word of shared memory. Inputs
     ``cached`` and values ``kept`` are held in registers from sweep to sweep; ``resident`` inputs change along columns
     alone; those ``of_groups`` along the ``outer`` first ones of the other axes, too, so that groups of rows share them;
@@ -92,6 +103,7 @@ class TiledHeuristics:
     threads: int
     most: int
     narrow: int
+    stages: int
     copied: int
     per_word: int
     cached: tuple[int, ...]
@@ -182,6 +194,7 @@ class Tiled(TilesWay):
             threads=choice.threads,
             most=self._most(choice.held),
             narrow=NARROW,
+            stages=1 if self._singly else STAGES,
             copied=self.vec,
             per_word=self._per_word,
             cached=cached,
@@ -207,6 +220,7 @@ class Tiled(TilesWay):
             formula_parameter("without_tile", few.threads_of_row, "threads that a row without a tile has, or 0"),
             formula_parameter("row_shift", self._row_shift(choice), "2 to it threads share a row"),
             formula_parameter("tile_rows", tile_rows, "rows of a tile"),
+            formula_parameter("turn_rows", self._turn_rows(choice), "of which a stage has a multiple"),
             *((groups,) if self.of_groups else ()),
             *((alone_rows,) if single.most else ()),
         ]
@@ -281,8 +295,7 @@ class Tiled(TilesWay):
         held = HELD
         while held > 1 and self._least_tile(BLOCK, held) > WIDEST_TILE_BYTES:
             held //= 2
-        tile_bytes = TILE_BYTES if self.resident else 2 * TILE_BYTES
-        return TiledChoice(threads=BLOCK, held=held, tile_bytes=tile_bytes, min_blocks=self._blocks(held))
+        return TiledChoice(threads=BLOCK, held=held, tile_bytes=TILE_BYTES, min_blocks=self._blocks(held))
 
     def _blocks(self, held: int) -> int:
         """The blocks that a multiprocessor has registers for, when a thread holds so many elements of a row, what it
@@ -324,11 +337,16 @@ class Tiled(TilesWay):
         are_many: Formula = ("lt", product([FEW_TILES * WARP * self._per_word, MULTIPROCESSORS]), self.rows)
         return total([*few, product([are_many, total(beside)])])
 
+    def _turn_rows(self, choice: TiledChoice) -> Formula:
+        """The rows that a stage is a multiple of: those that a block's threads walk at least, or more than a tile."""
+        turns = difference(ALL_TURNS, product([ALL_TURNS - 1, self._in_stages(choice)]))
+        return simplified(product([self._least_rows(choice), turns]))
+
     def _tile_rows(self, choice: TiledChoice) -> Formula:
         """The rows of a tile: as many as the block's threads walk at least, or times that."""
         least = self._least_rows(choice)
         row_bytes = total([product([self.bytes_of(self.tiles), self.columns]), self.bytes_of(self._of_rows)])
-        fit: Formula = ("floor_div", choice.tile_bytes, row_bytes)
+        fit: Formula = ("floor_div", self._room(choice) if self.resident else choice.tile_bytes, row_bytes)
         times: Formula = ("max", 1, ("ceil_div", self.rows, product([AT_A_TIME, ("max", 1, fit)])))
         turns: Formula = ("ceil_div", self.rows, product([AT_A_TIME * choice.threads, times]))
         short = product([choice.threads, ("le", self.columns, NARROW), turns])
@@ -336,12 +354,20 @@ class Tiled(TilesWay):
         return simplified(product([least, ("max", 1, ("floor_div", ("min", fit, spread), least))]))
 
     def _spread(self, choice: TiledChoice, least: Formula, row_bytes: Formula) -> Formula:
-        """The rows of as few tiles as run at a time, or some times as many where those would be larger than
-        ``TILE_BYTES``: a block waits for memory with each tile, however few rows that has."""
+        """The rows of as few tiles as run at a time, or some times as many where those would be too large: a block
+        waits for memory with each tile, however few rows that has."""
         at_a_time = product([choice.min_blocks, MULTIPROCESSORS])
-        most: Formula = ("max", least, ("floor_div", TILE_BYTES, row_bytes))
+        most: Formula = ("max", least, ("floor_div", self._room(choice), row_bytes))
         times: Formula = ("max", 1, ("ceil_div", self.rows, product([at_a_time, most])))
         return product([least, ("ceil_div", self.rows, product([at_a_time, least, times]))])
+
+    def _room(self, choice: TiledChoice) -> Formula:
+        """Shared memory of a tile that comes in stages, or half as much."""
+        return product([choice.tile_bytes // 2, total([1, self._in_stages(choice)])])
+
+    def _in_stages(self, choice: TiledChoice) -> Formula:
+        """1 where rows are so short that stages of them are worth their barriers, else 0."""
+        return 0 if self._singly else ("le", self.columns, self._most(choice.held) << APART)
 
     @property
     def _outer(self) -> int:
@@ -369,7 +395,7 @@ class Tiled(TilesWay):
     def _shared_bytes(self, tile_rows: Formula) -> Formula:
         tiles = product([self.bytes_of(self.tiles), self._places(tile_rows)])
         groups = product([self.bytes_of(self.of_groups), self._places(self._tile_groups(tile_rows))])
-        columns = product([self._resident_bytes(), total([self.columns, WARP])])
+        columns = product([self._resident_bytes(), total([self.columns, 1])])
         rows = product([self.bytes_of(self._of_rows), tile_rows])
         return simplified(total([tiles, groups, columns, rows] if self.of_groups else [tiles, columns, rows]))
 

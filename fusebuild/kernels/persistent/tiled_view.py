@@ -16,7 +16,6 @@ from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import product, simplified
 from fusebuild.kernels.common.dynamic_shared import SharedArray, arrays_of, widest_first
 from fusebuild.kernels.common.lambdas import foldings
-from fusebuild.kernels.common.rows import WARP
 from fusebuild.kernels.common.rows_view import Rows, crossing_rows, reduction_in_threads
 from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, reductions
 from fusebuild.kernels.common.view import (
@@ -57,7 +56,10 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
             coordinates=(*tiles.groups(), *tiles.declarations()),
             row=(*divisors, *rows.run_pieces(), *near_divisors(rows, setup)),
         ),
-        next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()),
+        next_rows=Sweep(
+            coordinates=tiles.copies_beside(), loads=tiles.copies(), merged=tiles.columns(),
+            stores=tiles.stores(), results=tiles.stores_beside(),
+        ),
         ahead=Sweep(loads=tiles.held(), row=_lengths(rows, sweeps)),
         extents=rows.extents,
         untiled=untiled(spec, heuristics), alone=rows_alone(spec, heuristics),
@@ -205,7 +207,7 @@ class _Tiles(Tiles):
     def declarations(self) -> Lines:
         """Where tiles and columns begin, one after the other: the widest come first, so that each is aligned."""
         columns = [
-            SharedArray(name=f"columns{fid}", elements=f"columns + {WARP}", dtype=self._rows.dtype_of(fid))
+            SharedArray(name=f"columns{fid}", elements="columns + columns % 2", dtype=self._rows.dtype_of(fid))
             for fid in self._resident
         ]
         groups = arrays_of(self._body, self._of_groups, "groups", "group_places")
@@ -214,32 +216,40 @@ class _Tiles(Tiles):
         return self.declared((*vectors, *widest_first((*columns, *of_rows))))
 
     def copies(self) -> Lines:
-        """Calls that bring in what the block reads."""
-        tiles = (
-            f"fb::copy_flat<kCopied, kThreads>(tile{fid}, T{fid} + (origin - begin), end, total - (origin - begin));"
+        """Calls that bring in a stage of the tile."""
+        return tuple(
+            f"fb::copy_flat<kCopied, kThreads>(tile{fid}, T{fid} + (origin - begin), to, total - (origin - begin), "
+            "from);"
             for fid in self._inputs
         )
+
+    def copies_beside(self) -> Lines:
+        """Calls that bring in, with the first stage, what rows have beside the tile."""
         groups = (
             f"fb::copy_flat<kCopied, kThreads>(groups{fid}, T{fid} + (group_origin - group_begin), group_end, "
             "group_total - (group_origin - group_begin));"
             for fid in self._of_groups
         )
-        columns = (
-            f"fb::copy_columns<kThreads>(columns{fid}, T{fid}, columns, count, {self._skew(fid)});"
-            for fid in self._resident
-        )
         read = [fid for fid in self._of_rows if fid not in self._body.task.outputs]
         of_rows = (f"fb::copy_flat<1, kThreads>(rows{fid}, T{fid} + top, depth, depth);" for fid in read)
-        return (*tiles, *groups, *of_rows, *columns)
+        return (*groups, *of_rows)
+
+    def columns(self) -> Lines:
+        """Calls that bring in what changes along columns alone, while all else is on its way: threads wait for that."""
+        return tuple(f"fb::copy_columns<kThreads>(columns{fid}, T{fid}, columns);" for fid in self._resident)
 
     def stores(self) -> Lines:
-        """Calls that take out what the block has computed."""
+        """Calls that take out what the block has computed of a stage."""
+        return tuple(
+            f"fb::store_flat<kCopied, kThreads>(T{fid} + (origin - begin), tile{fid}, begin + from * columns, "
+            "begin + to * columns);"
+            for fid in self._outputs
+        )
+
+    def stores_beside(self) -> Lines:
+        """Calls that take out what is one element for each row of the tile."""
         written = [fid for fid in self._of_rows if fid in self._body.task.outputs]
-        return (
-            *(f"fb::store_flat<kCopied, kThreads>(T{fid} + (origin - begin), tile{fid}, begin, end);"
-              for fid in self._outputs),
-            *(f"fb::store_flat<1, kThreads>(T{fid} + top, rows{fid}, 0, depth);" for fid in written),
-        )  # fmt: skip
+        return tuple(f"fb::store_flat<1, kThreads>(T{fid} + top, rows{fid}, 0, depth);" for fid in written)
 
     def elements(self) -> dict[int, str]:
         """Where the row's element is of what has one."""
@@ -253,18 +263,15 @@ class _Tiles(Tiles):
 
     def rows(self) -> Lines:
         """Where a thread's row is in each tile."""
-        columns = (
-            f"const {self._rows.c_type(fid)}* r{fid} = columns{fid}{' + lane' if self._skew(fid) else ''};"
-            for fid in self._resident
-        )
+        columns = (f"const {self._rows.c_type(fid)}* r{fid} = columns{fid};" for fid in self._resident)
         place = "const Index group_place = group_begin + (Index(row - top) + into_group) / group_size * columns;"
         groups = (f"const {self._body.c_type(fid)}* r{fid} = groups{fid} + group_place;" for fid in self._of_groups)
         return (*self.row_bases("place"), *((place,) if self._of_groups else ()), *groups, *columns)
 
-    def _skew(self, fid: int) -> int:
-        """The places between what two threads have of a resident input: one where that makes their runs odd."""
-        is_word = self._rows.dtype_of(fid).bytes == DType.FLOAT.bytes
-        return int(is_word and self.heuristics.per_word > 1)
+    def _has_pairs(self, fid: int) -> bool:
+        """Whether a thread's run of a resident input begins where two floats lie aligned."""
+        is_resident = fid in self._resident and self.heuristics.per_word > 1
+        return is_resident and self._rows.dtype_of(fid) is DType.FLOAT
 
     def arrays(self) -> Lines:
         """What a thread holds of its row."""
@@ -295,6 +302,8 @@ class _Tiles(Tiles):
 
     def _present(self, fid: int, load: str) -> str:
         """The current elements of an input in shared memory, as threads take them with ``load``."""
+        if self._has_pairs(fid):
+            return f"fb::load_pairs<kVec>(r{fid} + {self._column(fid)}, present)"
         return f"fb::{load}<{self._rows.c_type(fid)}, kVec>(r{fid} + {self._column(fid)}, present)"
 
     def _column(self, fid: int) -> str:

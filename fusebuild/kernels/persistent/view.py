@@ -17,6 +17,7 @@ from fusebuild.kernels.common.rows_view import (
     reduction_in_block,
     reduction_in_cluster,
     reduction_in_threads,
+    rows_by_pieces,
 )
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body
@@ -25,7 +26,7 @@ from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, 
 from fusebuild.kernels.persistent.cluster import ClusterHeuristics
 from fusebuild.kernels.persistent.few_rows import FewRowsHeuristics
 from fusebuild.kernels.persistent.short_rows import ShortRowsHeuristics
-from fusebuild.kernels.persistent.way import PersistentHeuristics
+from fusebuild.kernels.persistent.way import PersistentHeuristics, vectors_cross
 
 FIRST_AHEAD = ("FUSEBUILD_UNROLL", "for (int c = 0; c < kAhead; ++c) load_ahead(c);")
 """What the sweep before the last one ends with where the last one loads ahead: an exchange comes next."""
@@ -37,8 +38,7 @@ NEXT_AHEAD = "load_ahead(c + kAhead);"
 def inner_persistent(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, PersistentHeuristics)
-    rows = reduced_rows(spec)
-    rows = replace(rows, held=_held(rows, heuristics))
+    rows = _rows(spec, heuristics)
     body, early = rows.body, heuristics.early
     wide = [fid for fid in rows.wide if fid not in early]
     setup, bases = rows.setup(spec.task.outputs)
@@ -69,6 +69,7 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     narrow = rows.result_stores(rows.narrow, heuristics.threads, joint)
     return make_view(
         body, rows.exprs,
+        scalars=(*body.scalar_statements(rows.exprs), *rows.divisors),
         setup=setup, bases=bases, sweeps=tuple(sweep.without_idle_coordinates() for sweep in sweeps),
         epilogue=replace(
             narrow, arrays=(*loader.arrays(), *kept.arrays()), coordinates=loader.coordinates(),
@@ -81,11 +82,16 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     )  # fmt: skip
 
 
-def _held(rows: Rows, heuristics: PersistentHeuristics) -> dict[int, str]:
-    """Where a thread has the inputs that are one value for a vector: it loads them with its row, since each is found by
-    a division."""
-    in_vectors = heuristics.in_registers and not rows.body.spec.is_shifted and rows.body.spec.vec > 1
-    return {fid: f"b{fid}[c]" for fid in rows.of_runs} if in_vectors else {}
+def _rows(spec: KernelSpec, heuristics: PersistentHeuristics) -> Rows:
+    """The rows, of which a thread loads with its vectors what is one value for each, since that is found by a division.
+    Vectors of rows that threads of a warp share may cross from one run of the innermost axis to the next: then that is
+    what the first run has that a vector is part of."""
+    if isinstance(heuristics, ShortRowsHeuristics) and spec.vec > 1 and vectors_cross(spec.task, spec.domain):
+        rows = rows_by_pieces(spec)
+        return replace(rows, first="runs[c]", held={fid: f"b{fid}[c]" for fid in rows.pieces})
+    rows = reduced_rows(spec)
+    in_vectors = heuristics.in_registers and not spec.is_shifted and spec.vec > 1
+    return replace(rows, held={fid: f"b{fid}[c]" for fid in rows.of_runs} if in_vectors else {})
 
 
 LOOKED_UP = "fb::sync_warp();  // other threads may overwrite now what one has looked up"
@@ -170,15 +176,19 @@ class _Loader:
         body, cached = self._rows.body, self._heuristics.cached
         if self._heuristics.in_registers:
             values = (f"{body.c_type(fid)} b{fid}[kChunks];" for fid in sorted(self._rows.held))
-            return (*(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached), *values)
+            runs = ("Index runs[kChunks];",) if self._rows.pieces else ()
+            return (*(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached), *runs, *values)
         if self._heuristics.storage == "reread":
             return ()
         return arrays_in_shared(arrays_of(body, cached, "c", "columns"))
 
     def coordinates(self) -> Lines:
         """Where a vector of the row is, for the loads of the whole row."""
-        body, column = self._rows.body, self._rows.column
-        loaded = (*self._heuristics.cached, *self._rows.held)
+        rows, body, column = self._rows, self._rows.body, self._rows.column
+        if rows.pieces:
+            coordinates, _ = rows.of_piece(rows.pieces)
+            return (f"const Index piece = runs[c] = {rows.run};", *coordinates)
+        loaded = (*self._heuristics.cached, *rows.held)
         return body.coordinates(column, body.needs_coordinates(loaded, column))
 
     def first(self) -> Lines:
@@ -186,9 +196,11 @@ class _Loader:
         if not self._heuristics.in_registers:
             return ()
         rows = self._rows
+        _, of_pieces = rows.of_piece(rows.pieces)
+        values = of_pieces or {fid: rows.still(fid) for fid in sorted(rows.held)}
         return (
             *(f"c{fid}[c] = {rows.from_memory(fid, packed=True)};" for fid in self._heuristics.cached),
-            *(f"b{fid}[c] = {rows.still(fid)};" for fid in sorted(rows.held)),
+            *(f"b{fid}[c] = {value};" for fid, value in values.items()),
         )
 
     def lines(self, fid: int) -> Lines:

@@ -130,6 +130,12 @@ class RowTask(Planner):
         return (fits_int32(self.columns), *self.vector_guards(self.domain.inner, self.vec))
 
     @property
+    def whole_guard(self) -> tuple[Formula, ...]:
+        """The same where vectors may cross from the end of the innermost axis to its next beginning."""
+        whole: Formula = ("eq", ("mod", self.columns, self.vec), 0)
+        return (*self.odd_guard, whole) if self.crosses else self.vector_guard
+
+    @property
     def odd_guard(self) -> tuple[Formula, ...]:
         """What holds where rows of any length are read by aligned vectors."""
         return self.shifted_guard(self.vec, self.columns)

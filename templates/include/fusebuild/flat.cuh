@@ -27,15 +27,32 @@ FUSEBUILD_DEVICE int shift_of_rows(int columns, int row_shift) {
   return shift;
 }
 
-// Begins to copy the first `end` elements at `source`, an aligned address, to the tile; what else is in the
-// last vector of them comes with it. `readable` elements may be read. By all threads of a block of kThreads.
+// Begins to copy the elements from `begin` to `end` at `source`, an aligned address, to the tile; what else
+// is in the last vector of them comes with it, as what is in the first one has come with those before.
+// `readable` elements may be read. By all threads of a block of kThreads.
 template <int N, int kThreads, typename T>
-FUSEBUILD_DEVICE void copy_flat(T* tile, const T* source, int end, int64_t readable) {
+FUSEBUILD_DEVICE void copy_flat(T* tile, const T* source, int end, int64_t readable, int begin = 0) {
   const int whole = readable < end + N ? static_cast<int>(readable) & -N : end;
-  for (int i = thread_x() * N; i < whole; i += kThreads * N)
+  for (int i = (begin + N - 1 & -N) + thread_x() * N; i < whole; i += kThreads * N)
     copy_async<N>(reinterpret_cast<Packed<T, N>*>(tile + i), source + i);
-  const int i = whole + thread_x();
+  const int i = (whole < begin ? begin : whole) + thread_x();
   if (i < end) tile[i] = source[i];  // what the tensor's last vector lacks
+}
+
+// The rows of each of the kStages that a tile comes in, at most: whole turns, in which threads take so many.
+template <int kStages>
+FUSEBUILD_DEVICE int rows_of_stage(int tile_rows, int turn_rows) {
+  return (tile_rows + kStages * turn_rows - 1) / (kStages * turn_rows) * turn_rows;
+}
+
+// Until the thread's copies for stage `number` of kStages have arrived, which were begun in this order, those
+// of each stage as a group.
+template <int kStages, int kLater = 0>
+FUSEBUILD_DEVICE void wait_stage(int number) {
+  if constexpr (kLater + 1 < kStages) {
+    if (number + kLater + 1 < kStages) return wait_stage<kStages, kLater + 1>(number);
+  }
+  wait_copies<kLater>();
 }
 
 // Begins to copy `count` elements, wherever they lie, to a tile with room for 16 bytes more: they are as far
@@ -56,24 +73,21 @@ FUSEBUILD_DEVICE const T* copy_anywhere(T* tile, const T* source, int count) {
   return places;
 }
 
-// Copies `columns` elements, wherever they begin, and widens them; those of each thread of a row, who has
-// `count` of them, begin `skew` places later than those before it end.
+// Copies `columns` elements, wherever they begin, and widens them.
 template <int kThreads, typename Wide, typename T>
-FUSEBUILD_DEVICE void copy_columns(Wide* places, const T* source, int columns, int count, int skew) {
-  const float owner = 1.0f / static_cast<float>(count);
+FUSEBUILD_DEVICE void copy_columns(Wide* places, const T* source, int columns) {
   FUSEBUILD_UNROLL_BY(4)
-  for (int i = thread_x(); i < columns; i += kThreads)
-    places[i + skew * static_cast<int>((static_cast<float>(i) + 0.5f) * owner)] = cast<Wide>(source[i]);
+  for (int i = thread_x(); i < columns; i += kThreads) places[i] = cast<Wide>(source[i]);
 }
 
-// Stores the elements of the tile from `begin` to `end`, the first of which is in its first vector, to where
-// they belong from `target` on, an aligned address. By all threads of a block of kThreads.
+// Stores the elements of the tile from `begin` to `end` to where they belong from `target` on, an aligned
+// address. By all threads of a block of kThreads.
 template <int N, int kThreads, typename T>
 FUSEBUILD_DEVICE void store_flat(T* target, const T* tile, int begin, int end) {
-  const int first = begin == 0 ? 0 : N, last = end & -N;
+  const int first = begin + N - 1 & -N, last = end & -N;
   for (int i = first + thread_x() * N; i < last; i += kThreads * N)
     store(target + i, load_shared<N>(tile + i));
-  // What tiles share with those beside them.
+  // What is in a vector with others' elements.
   const int before = begin + thread_x(), after = (last < first ? first : last) + thread_x();
   if (before < first && before < end) target[before] = tile[before];
   if (after < end) target[after] = tile[after];
@@ -211,15 +225,33 @@ FUSEBUILD_DEVICE Vec<Wide, N> load_present(const T* address, int present) {
   return values;
 }
 
-// The same as they lie there, in the places of what widen makes of them: threads do not wait for them yet.
+// The same of floats, two at a time: the first one lies where two may.
+template <int N>
+FUSEBUILD_DEVICE Vec<float, N> load_pairs(const float* address, int present) {
+  static_assert(N % 2 == 0, "vectors are pairs");
+  Vec<float, N> values = {};
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; k += 2) {
+    if (k >= present) break;
+    const Vec<float, 2> pair = k + 1 < present ? load_shared<2>(address + k) : Vec<float, 2>{{address[k]}};
+    values[k] = pair[0], values[k + 1] = pair[1];
+  }
+  return values;
+}
+
+// The same as they lie there, in the places of what widen makes of them: threads do not wait for them yet. A
+// load of 16 bits fills a register.
 template <typename Wide, int N, typename T>
 FUSEBUILD_DEVICE Vec<Wide, N> load_to_widen(const T* address, int present) {
-  static_assert(sizeof(T) <= sizeof(Wide), "a wide element has room for one that is not");
+  static_assert(sizeof(T) == 2 && sizeof(Wide) == 4, "a register has an element");
   Vec<Wide, N> values = {};
   FUSEBUILD_UNROLL
   for (int k = 0; k < N; ++k) {
     if (k >= present) break;
-    memcpy(&values[k], address + k, sizeof(T));
+    uint16_t narrow;
+    memcpy(&narrow, address + k, sizeof(narrow));
+    const uint32_t filled = narrow;
+    memcpy(&values[k], &filled, sizeof(filled));
   }
   return values;
 }

@@ -200,10 +200,12 @@ class RunPieces {
   // more.
   template <int N, typename Visit>
   FUSEBUILD_DEVICE void each(Index at, int present, const Visit& visit) const {
+    uint32_t first = static_cast<uint32_t>(start_ + at);
+    forget_origin(first);  // or compilers keep the quotients of all vectors in registers
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k) {
       if (k >= present) break;
-      visit(k, (start_ + at + k) / by_);
+      visit(k, (static_cast<Index>(first) + k) / by_);
     }
   }
 

@@ -93,6 +93,9 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("shape", "variant"),
     [
         ((3, 2, 5, 3), "tiled"),
+        ((3, 2, 8, 3), "short"),
+        ((2, 5, 8, 1), "short"),
+        ((7, 2, 4, 62), "short"),
         ((40, 3, 1, 1), "tiled"),
         ((2, 3, 7, 31), "edged"),
         ((2, 3, 4, 31), "tiled"),
@@ -127,6 +130,26 @@ def test_what_runs_of_the_innermost_axis_share_is_theirs_alone(
     y = plan(x, w, u, z)
     torch.testing.assert_close(y.double(), (x.double() - mean) * w + u.double(), rtol=2e-2, atol=2e-2)
     assert chosen(plan, x, w, u, z).startswith(("edged", "staged", "trailing"))
+
+
+@pytest.mark.parametrize("run", [1, 2, 3, 5, 7, 8, 9, 12, 17, 31])
+def test_vectors_of_short_rows_cross_runs_of_the_innermost_axis(artifacts: Path, run: int) -> None:
+    generator = torch.Generator().manual_seed(run)
+    x = torch.randn(9, 4, 2, run, generator=generator).bfloat16()
+    w = torch.randn(4, 1, 1, generator=generator)
+    u = torch.randn(2, 1, generator=generator).bfloat16()
+    z = torch.rand(4, 2, 1, generator=generator) < 0.5
+    plan = load(artifacts / "nested.fuse", target="host")
+    mean = (x.double() * z * u.double()).mean((1, 2, 3), keepdim=True)
+    torch.testing.assert_close(plan(x, w, u, z).double(), (x.double() - mean) * w + u.double(), rtol=2e-2, atol=2e-2)
+    assert chosen(plan, x, w, u, z).startswith("short")
+
+
+def test_short_rows_are_whole_vectors_whatever_their_runs_are() -> None:
+    guard = of_groups()["short_vec8_int32"].guard
+    for channels, pixels, taken in [(64, 3, True), (63, 3, False), (63, 8, True), (1, 64, True), (2, 4, True)]:
+        sizes = sizes_of(5000, pixels) | {"K": channels}
+        assert all(evaluate(each, sizes, lambda fid, size: True) for each in guard) == taken
 
 
 def test_no_rows_are_no_work(artifacts: Path) -> None:

@@ -382,19 +382,24 @@ class TestSamples:
         assert any(longest(variant) >= columns for variant in walked(task, 4096).values())
 
     @pytest.mark.parametrize(
-        ("rows", "columns", "stays"),
+        ("samples", "rows", "columns", "stays"),
         [
-            (640, 91648, True),
-            (4, 91648, True),
-            (3, 91648, False),
-            (32, 70901, True),
-            (31, 70901, False),
-            (5, 70901, False),
+            (211, 640, 91648, True),
+            (211, 4, 91648, True),
+            (211, 3, 91648, False),
+            (211, 32, 70901, True),
+            (211, 31, 70901, False),
+            (211, 5, 70901, False),
+            (3, 1, 40075, True),
+            (60, 1, 70901, True),
+            (61, 1, 70901, False),
         ],
     )
-    def test_stay_in_long_rows_where_they_have_many(self, rows: int, columns: int, stays: bool) -> None:
+    def test_stay_in_long_rows_where_samples_have_many_or_there_are_few(
+        self, samples: int, rows: int, columns: int, stays: bool
+    ) -> None:
         guard = walked(whole(SAMPLES, MODULATED, {"y": "bfloat16"}), 4096)["edged98304_vec8_int32"].guard
-        sizes = {"B": 211, "S": rows, "N": columns}
+        sizes = {"B": samples, "S": rows, "N": columns}
         assert all(evaluate(each, sizes, lambda fid, size: True) for each in guard) == stays
 
     def test_have_as_many_threads_as_long_rows_ask_for(self) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.small_recipes import NORM, NORM_INPUTS, text_of, whole
 
@@ -34,6 +36,12 @@ def norm(x: str = "bfloat16[M, N]", y: str = "bfloat16", extents: str = "") -> T
 def tiled(task: Task, tuned: Mapping[str, Mapping[str, int]] | None = None) -> VariantSpec | None:
     found = PERSISTENT.schedule(task, SM_90, {}, tuned or {})
     return next((variant for variant in found if variant.name.startswith("tiled_")), None)
+
+
+LONGEST_APART = 272
+"""Elements of the longest rows that a warp takes several of, apart from each other, and that come in stages."""
+
+NORM_LAUNCH = tiled(norm()).launches[0]  # type: ignore[union-attr]
 
 
 def kernel_sizes(variant: VariantSpec, **sizes: int) -> tuple[int, int, int, int]:
@@ -76,19 +84,24 @@ def test_as_many_threads_share_a_row_as_hold_it(columns: int, threads: int) -> N
     assert blocks == -(-rows // tile_rows)
 
 
+def argument(name: str, rows: int, columns: int) -> int:
+    """What the norm's kernel gets for its parameter ``name``."""
+    (formula,) = (p.arg.formula for p in NORM_LAUNCH.kernel.parameters
+                  if p.name == name and isinstance(p.arg, FormulaArg))  # fmt: skip
+    return evaluate(formula, {"M": rows, "N": columns, MULTIPROCESSORS: 132})  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("columns", "rows"),
-    [(35, (64, 128)), (69, (64, 64)), (136, (32, 64)), (137, (32, 64)), (272, (16, 64))],
+    [(35, (64, 64)), (69, (32, 64)), (136, (32, 64)), (137, (16, 64)), (272, (16, 64))],
 )
-def test_tiles_of_few_rows_have_no_more_than_run_at_a_time(columns: int, rows: tuple[int, int]) -> None:
-    """Six tiles of 64 rows for each multiprocessor are many: then rows that a warp takes together are apart."""
-    variant = tiled(norm())
-    assert variant is not None
-    assert tuple(kernel_sizes(variant, M=M, N=columns)[1] for M in (6 * 64 * 132, 6 * 64 * 132 + 1)) == rows
+def test_rows_that_a_warp_takes_together_are_apart_where_there_are_many(columns: int, rows: tuple[int, int]) -> None:
+    """Six turns of 64 rows for each multiprocessor are many."""
+    assert tuple(argument("turn_rows", M, columns) for M in (6 * 64 * 132, 6 * 64 * 132 + 1)) == rows
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "turns"), [(100_000, 15, 1), (200_000, 15, 1), (400_000, 15, 1), (600_000, 15, 2)]
+    ("rows", "columns", "turns"), [(100_000, 15, 1), (200_000, 15, 1), (400_000, 15, 1), (1_000_000, 15, 2)]
 )
 def test_as_few_tiles_as_run_at_a_time_take_all_rows(rows: int, columns: int, turns: int) -> None:
     """Or twice as many, where those would be too large."""
@@ -97,6 +110,16 @@ def test_as_few_tiles_as_run_at_a_time_take_all_rows(rows: int, columns: int, tu
     _, _, blocks, _ = kernel_sizes(variant, M=rows, N=columns)
     at_a_time = variant.launches[0].kernel.min_blocks * 132
     assert (turns - 1) * at_a_time < blocks <= turns * at_a_time
+
+
+@given(rows=st.integers(1, 1 << 22), columns=st.integers(1, 1088))
+def test_a_stage_is_whole_turns_of_a_blocks_threads_or_the_tile(rows: int, columns: int) -> None:
+    shift, tile_rows, turn_rows = (argument(name, rows, columns) for name in ("row_shift", "tile_rows", "turn_rows"))
+    assert turn_rows % (128 >> shift) == 0
+    if columns > LONGEST_APART:
+        assert turn_rows > tile_rows
+    else:
+        assert tile_rows % turn_rows == 0
 
 
 def without_tiles(rows: int, columns: int) -> tuple[int, int]:
@@ -150,7 +173,7 @@ def test_tiles_have_fewer_rows_where_blocks_would_be_few() -> None:
     variant = tiled(norm())
     assert variant is not None
     rows = [kernel_sizes(variant, M=rows, N=7)[1] for rows in (10, 1 << 18, 1 << 24)]
-    assert rows == [128, 384, 1152]
+    assert rows == [128, 384, 2304]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float"])
@@ -254,6 +277,18 @@ def test_rows_of_any_length_and_any_number_of_them(artifacts: Path, name: str, c
         y = plan(*inputs, variant=index)
         error = 1e-6 if name == "widened" else 8e-3
         torch.testing.assert_close(y.double(), expected(*inputs), rtol=error, atol=error)
+
+
+@pytest.mark.parametrize("columns", [2, 5, 9, 33, 70, 301])
+def test_tiles_of_several_stages(artifacts: Path, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One multiprocessor has few tiles, which are large."""
+    monkeypatch.setenv("FUSEBUILD_MULTIPROCESSORS", "1")
+    plan = load(artifacts / "norm.fuse", target="host")
+    (segment,) = plan.plan.target("host").segments
+    index = [variant.name for variant in segment.variants].index("tiled_vec8_int32")
+    for rows in (643, 1500):
+        inputs = norm_operands(rows, columns)
+        torch.testing.assert_close(plan(*inputs, variant=index).double(), expected(*inputs), rtol=8e-3, atol=8e-3)
 
 
 @pytest.mark.parametrize("columns", [1, 7, 9, 127, 1001])

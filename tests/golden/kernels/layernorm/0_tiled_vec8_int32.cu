@@ -1,14 +1,14 @@
 // layernorm.yaml, segment 0: inner_persistent, variant tiled_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
-// schedule: threads=128 most=34 narrow=7 copied=8 per_word=2 cached=[0] kept=[] resident=[1, 2] of_groups=[] outer=0
-//   of_rows=[7, 15] in_place=[[21, 0]] untiled=16 alone=8 loaded=[0, 1, 2] singly=[]
+// schedule: threads=128 most=34 narrow=7 stages=4 copied=8 per_word=2 cached=[0] kept=[] resident=[1, 2] of_groups=[]
+//   outer=0 of_rows=[7, 15] in_place=[[21, 0]] untiled=16 alone=8 loaded=[0, 1, 2] singly=[]
 // launch: segment 0, tiled_vec8_int32 on sm_90: grid (M <= 512*gpu.multiprocessors)*(2 <= N)*(N <= 512)*(ceil_div(M*N,
 //   1024*gpu.multiprocessors) <= 6)*ceil_div(M*(max((2*M <= 768*gpu.multiprocessors*((2 < N) + 1))*(1 < N), 16 < N) +
 //   2*max((4*M <= 768*gpu.multiprocessors*((4 < N) + 1))*(2 < N), 32 < N) + 4*max((8*M <= 768*gpu.multiprocessors*((8 <
 //   N) + 1))*(4 < N), 64 < N) + 8*max((16*M <= 768*gpu.multiprocessors*((16 < N) + 1))*(8 < N), 128 < N) + 16*max((32*M
 //   <= 768*gpu.multiprocessors*((32 < N) + 1))*(16 < N), 256 < N) + 1), 128) + (-(M <= 512*gpu.multiprocessors)*(2 <=
 //   N)*(N <= 512)*(ceil_div(M*N, 1024*gpu.multiprocessors) <= 6) + 1)*ceil_div(M, argument 12), 1, 1; block 128, 1, 1;
-//   shared 16*((((argument 12)*N) // 8) + 2) + 8*(N + 32) + 8*(argument 12) bytes; overlaps what is before; given x,
+//   shared 16*((((argument 12)*N) // 8) + 2) + 8*(N + 1) + 8*(argument 12) bytes; overlaps what is before; given x,
 //   weight, bias, mean, rstd, y, N, M, N, (M <= 512*gpu.multiprocessors)*(2 <= N)*(N <= 512)*(ceil_div(M*N,
 //   1024*gpu.multiprocessors) <= 6)*(max((2*M <= 768*gpu.multiprocessors*((2 < N) + 1))*(1 < N), 16 < N) + 2*max((4*M
 //   <= 768*gpu.multiprocessors*((4 < N) + 1))*(2 < N), 32 < N) + 4*max((8*M <= 768*gpu.multiprocessors*((8 < N) +
@@ -16,15 +16,17 @@
 //   768*gpu.multiprocessors*((32 < N) + 1))*(16 < N), 256 < N) + 1), (34 < N) + (68 < N) + (136 < N) + (272 < N) + (544
 //   < N), 128*(N <= 1)*max(1, min(8, M // (768*gpu.multiprocessors))) + (-(N <= 1) + 1)*(128*(0 < N) - 64*(34 < N) -
 //   32*(68 < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N)
-//   - 48*(272 < N)))*max(1, min(16384 // (2*N + 8), max(M // 2048, 128*(N <= 7)*ceil_div(M, 98304*max(1, ceil_div(M,
-//   768*max(1, 16384 // (2*N + 8))))), (128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 <
-//   N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))*ceil_div(M,
-//   6*gpu.multiprocessors*(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) +
-//   (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))*max(1, ceil_div(M,
+//   - 48*(272 < N)))*max(1, min((16384*((N <= 272) + 1)) // (2*N + 8), max(M // 2048, 128*(N <= 7)*ceil_div(M,
+//   98304*max(1, ceil_div(M, 768*max(1, (16384*((N <= 272) + 1)) // (2*N + 8))))), (128*(0 < N) - 64*(34 < N) - 32*(68
+//   < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) -
+//   48*(272 < N)))*ceil_div(M, 6*gpu.multiprocessors*(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 <
+//   N) - 4*(544 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))*max(1, ceil_div(M,
 //   6*gpu.multiprocessors*max(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) +
-//   (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)), 16384 // (2*N + 8))))))) // (128*(0 < N)
-//   - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N)
-//   + 16*(136 < N) - 48*(272 < N)))), (N <= 1)*max(1, min(8, M // (768*gpu.multiprocessors))); if N < 2146435072,
+//   (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)), (16384*((N <= 272) + 1)) // (2*N +
+//   8))))))) // (128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) +
+//   (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))), (128*(0 < N) - 64*(34 < N) - 32*(68 <
+//   N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272
+//   < N)))*(-1022*(N <= 272) + 1023), (N <= 1)*max(1, min(8, M // (768*gpu.multiprocessors))); if N < 2146435072,
 //   aligned(x, 16), aligned(y, 16), 1 <= N, N <= 1088
 #include <fusebuild/kernel.cuh>
 
@@ -35,10 +37,11 @@ constexpr int kMost = 34;  // elements of a row that a thread holds
 constexpr int kNarrow = 7;  // elements of the longest row that one thread has, whose number is a constant there
 constexpr int kChunks = kMost / kVec + 2;  // vectors, and parts of one
 constexpr int kPerWord = 2;  // elements of a word of shared memory
+constexpr int kStages = 4;  // of a tile, one of which is computed while others are on their way
 constexpr int kCopied = 8;  // neighbouring elements per access to global memory
 
 FUSEBUILD_KERNEL(kThreads, 6)
-inner_tiled_f44f08a4f6ad57ba(
+inner_tiled_f5850eaca987943c(
     const __nv_bfloat16* T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* T1,  // weight: bfloat16[N]
     const __nv_bfloat16* T2,  // bias: bfloat16[N]
@@ -51,6 +54,7 @@ inner_tiled_f44f08a4f6ad57ba(
     int64_t without_tile,  // threads that a row without a tile has, or 0
     int64_t row_shift,  // 2 to it threads share a row
     int64_t tile_rows,  // rows of a tile
+    int64_t turn_rows,  // of which a stage has a multiple
     int64_t alone_rows) {  // rows of one element that a thread has to itself, or 0
   fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const int64_t rows = n0;
@@ -233,41 +237,128 @@ inner_tiled_f44f08a4f6ad57ba(
   const int count = fb::elements_of_thread<kPerWord>(columns, int(row_shift));
   const Index first = lane * count;  // column of the thread
   const int beside = fb::kWarpThreads >> int(row_shift);  // rows that a warp takes together
-  const bool has_turns = tile_rows % (fb::kWarpThreads * kPerWord) == 0;  // so many that rows may be apart
+  const int stage_rows = fb::rows_of_stage<kStages>(int(tile_rows), int(turn_rows));
+  const bool has_turns = stage_rows % (fb::kWarpThreads * kPerWord) == 0;  // so many that rows may be apart
   const int apart = has_turns ? fb::shift_of_rows<kPerWord>(columns, int(row_shift)) : 0;
   const int64_t top = fb::block_x() * tile_rows;
   const int depth = int(top + tile_rows < rows ? tile_rows : rows - top);  // rows of the tile
   const int64_t origin = top * columns, total = rows * columns;
   const Index begin = fb::shift_of<kCopied>(origin);  // elements of earlier rows in the tile's first vector
-  const Index end = begin + depth * columns;
   const Index places = (Index(tile_rows) * columns / kCopied + 2) * kCopied;  // of a tile
   __nv_bfloat16* tile0 = fb::dynamic_shared<__nv_bfloat16>();
   float* columns1 = reinterpret_cast<float*>(tile0 + places);
-  float* columns2 = columns1 + columns + 32;
-  float* rows7 = columns2 + columns + 32;
+  float* columns2 = columns1 + columns + columns % 2;
+  float* rows7 = columns2 + columns + columns % 2;
   float* rows15 = rows7 + tile_rows;
   __nv_bfloat16* tile21 = tile0;
 
-  fb::copy_flat<kCopied, kThreads>(tile0, T0 + (origin - begin), end, total - (origin - begin));
-  fb::copy_columns<kThreads>(columns1, T1, columns, count, 1);
-  fb::copy_columns<kThreads>(columns2, T2, columns, count, 1);
-  fb::end_copies();
-  fb::wait_copies<0>();
-  fb::sync_block();
+  FUSEBUILD_UNROLL_BY(1)
+  for (int stage = 0; stage < kStages; ++stage) {
+    const int before = fb::smaller(stage * stage_rows, depth);
+    const Index from = stage > 0 ? begin + before * columns : 0;
+    const Index to = begin + fb::smaller(before + stage_rows, depth) * columns;
+    fb::copy_flat<kCopied, kThreads>(tile0, T0 + (origin - begin), to, total - (origin - begin), from);
+    fb::end_copies();
+  }
+  fb::copy_columns<kThreads>(columns1, T1, columns);
+  fb::copy_columns<kThreads>(columns2, T2, columns);
 
-  if (columns <= kNarrow) {
-    fb::with_constant<kNarrow>(columns, [&](auto number) FUSEBUILD_INLINE {
-      constexpr int kMost = decltype(number)::value, kChunks = kMost / kVec + 2;
-      constexpr Index first = 0;
-      constexpr int lane = 0, held = kMost;
-      constexpr int64_t s4 = kMost;  // N
-      for (int own = fb::thread_x(); own < depth; own += kThreads) {
-        const int64_t row = top + own;
-        const Index place = begin + own * kMost;
+  int turn = fb::thread_x() / fb::kWarpThreads;  // of the warp, the next one
+  FUSEBUILD_UNROLL_BY(1)
+  for (int stage = 0; stage < kStages && stage * stage_rows < depth; ++stage) {
+    const int from = stage * stage_rows, to = fb::smaller(from + stage_rows, depth);  // rows
+    fb::wait_stage<kStages>(stage);
+    fb::sync_block();
+    if (columns <= kNarrow) {
+      fb::with_constant<kNarrow>(columns, [&](auto number) FUSEBUILD_INLINE {
+        constexpr int kMost = decltype(number)::value, kChunks = kMost / kVec + 2;
+        constexpr Index first = 0;
+        constexpr int lane = 0, held = kMost;
+        constexpr int64_t s4 = kMost;  // N
+        for (int own = from + fb::thread_x(); own < to; own += kThreads) {
+          const int64_t row = top + own;
+          const Index place = begin + own * kMost;
+          const __nv_bfloat16* r0 = tile0 + place;
+          __nv_bfloat16* r21 = tile21 + place;
+          const float* r1 = columns1;
+          const float* r2 = columns2;
+          fb::Vec<float, kVec> c0[kChunks];
+          fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+            c0[c] = fb::load_to_widen<float, kVec>(r0 + col, present);
+          });
+
+          float a5 = fb::Sum::identity<float>();
+          fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+            fb::widen<__nv_bfloat16>(c0[c]);
+            const fb::Vec<float, kVec> v0 = c0[c];
+            FUSEBUILD_UNROLL
+            for (int k = 0; k < kVec; ++k) {
+              if (k >= present) break;
+              const float t0 = v0[k];
+              const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+              a5 = fb::Sum::combine(a5, t3);
+            }
+          });
+          const float t5 = a5;  // mean_sum, layernorm.yaml:13
+          const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
+
+          float a10 = fb::Sum::identity<float>();
+          fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+            const fb::Vec<float, kVec> v0 = c0[c];
+            FUSEBUILD_UNROLL
+            for (int k = 0; k < kVec; ++k) {
+              if (k >= present) break;
+              const float t0 = v0[k];
+              const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+              const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+              const float t9 = t8 * t8;  // var_squares, layernorm.yaml:13
+              a10 = fb::Sum::combine(a10, t9);
+            }
+          });
+          const float t10 = a10;  // var_sum, layernorm.yaml:13
+          const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
+          const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
+          const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:14
+
+          fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+            const fb::Vec<float, kVec> v0 = c0[c];
+            const fb::Vec<float, kVec> v1 = fb::load_pairs<kVec>(r1 + col, present);
+            const fb::Vec<float, kVec> v2 = fb::load_pairs<kVec>(r2 + col, present);
+            fb::Vec<__nv_bfloat16, kVec> o21;
+            FUSEBUILD_UNROLL
+            for (int k = 0; k < kVec; ++k) {
+              if (k >= present) break;
+              const float t0 = v0[k];
+              const float t1 = v1[k];
+              const float t2 = v2[k];
+              const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+              const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+              const float t16 = t8 * t15;  // layernorm.yaml:15
+              const float t18 = t16 * fb::cast<float>(t1);  // layernorm.yaml:15
+              const float t20 = t18 + fb::cast<float>(t2);  // y, layernorm.yaml:15
+              const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // layernorm.yaml:17
+              o21[k] = t21;
+            }
+            fb::store_present(r21 + col, o21, present);
+          });
+          rows7[row - top] = t6;
+          rows15[row - top] = t15;
+        }
+      });
+    } else {
+      for (; turn * beside < from + stage_rows; turn += kThreads / fb::kWarpThreads) {
+        if ((turn >> apart << apart) * beside >= depth) break;
+        const int among = fb::thread_x() % fb::kWarpThreads >> int(row_shift);
+        const int wanted = ((turn >> apart) * beside + among << apart) + (turn & (1 << apart) - 1);
+        const bool active = wanted < depth;  // spare threads repeat a row, hold none of it and store nothing
+        const int64_t row = top + (active ? wanted : depth - 1);
+        const Index place = begin + Index(row - top) * columns;
+        const int left = active && first < columns ? int(columns - first) : 0;
+        const int held = left < count ? left : count;
         const __nv_bfloat16* r0 = tile0 + place;
         __nv_bfloat16* r21 = tile21 + place;
-        const float* r1 = columns1 + lane;
-        const float* r2 = columns2 + lane;
+        const float* r1 = columns1;
+        const float* r2 = columns2;
         fb::Vec<float, kVec> c0[kChunks];
         fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
           c0[c] = fb::load_to_widen<float, kVec>(r0 + col, present);
@@ -285,6 +376,7 @@ inner_tiled_f44f08a4f6ad57ba(
             a5 = fb::Sum::combine(a5, t3);
           }
         });
+        fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a5));
         const float t5 = a5;  // mean_sum, layernorm.yaml:13
         const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
 
@@ -301,6 +393,7 @@ inner_tiled_f44f08a4f6ad57ba(
             a10 = fb::Sum::combine(a10, t9);
           }
         });
+        fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a10));
         const float t10 = a10;  // var_sum, layernorm.yaml:13
         const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
         const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
@@ -308,8 +401,8 @@ inner_tiled_f44f08a4f6ad57ba(
 
         fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
           const fb::Vec<float, kVec> v0 = c0[c];
-          const fb::Vec<float, kVec> v1 = fb::load_present<float, kVec>(r1 + col, present);
-          const fb::Vec<float, kVec> v2 = fb::load_present<float, kVec>(r2 + col, present);
+          const fb::Vec<float, kVec> v1 = fb::load_pairs<kVec>(r1 + col, present);
+          const fb::Vec<float, kVec> v2 = fb::load_pairs<kVec>(r2 + col, present);
           fb::Vec<__nv_bfloat16, kVec> o21;
           FUSEBUILD_UNROLL
           for (int k = 0; k < kVec; ++k) {
@@ -327,96 +420,19 @@ inner_tiled_f44f08a4f6ad57ba(
           }
           fb::store_present(r21 + col, o21, present);
         });
-        rows7[row - top] = t6;
-        rows15[row - top] = t15;
-      }
-    });
-  } else {
-    for (int turn = fb::thread_x() / fb::kWarpThreads; turn * beside < tile_rows; turn += kThreads / fb::kWarpThreads) {
-      const int among = fb::thread_x() % fb::kWarpThreads >> int(row_shift);
-      const int wanted = ((turn >> apart) * beside + among << apart) + (turn & (1 << apart) - 1);
-      const bool active = wanted < depth;  // spare threads repeat a row, hold none of it and store nothing
-      const int64_t row = top + (active ? wanted : depth - 1);
-      const Index place = begin + Index(row - top) * columns;
-      const int left = active && first < columns ? int(columns - first) : 0;
-      const int held = left < count ? left : count;
-      const __nv_bfloat16* r0 = tile0 + place;
-      __nv_bfloat16* r21 = tile21 + place;
-      const float* r1 = columns1 + lane;
-      const float* r2 = columns2 + lane;
-      fb::Vec<float, kVec> c0[kChunks];
-      fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
-        c0[c] = fb::load_to_widen<float, kVec>(r0 + col, present);
-      });
 
-      float a5 = fb::Sum::identity<float>();
-      fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
-        fb::widen<__nv_bfloat16>(c0[c]);
-        const fb::Vec<float, kVec> v0 = c0[c];
-        FUSEBUILD_UNROLL
-        for (int k = 0; k < kVec; ++k) {
-          if (k >= present) break;
-          const float t0 = v0[k];
-          const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
-          a5 = fb::Sum::combine(a5, t3);
+        if (active && lane == 0) {
+          rows7[row - top] = t6;
+          rows15[row - top] = t15;
         }
-      });
-      fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a5));
-      const float t5 = a5;  // mean_sum, layernorm.yaml:13
-      const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
-
-      float a10 = fb::Sum::identity<float>();
-      fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
-        const fb::Vec<float, kVec> v0 = c0[c];
-        FUSEBUILD_UNROLL
-        for (int k = 0; k < kVec; ++k) {
-          if (k >= present) break;
-          const float t0 = v0[k];
-          const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
-          const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
-          const float t9 = t8 * t8;  // var_squares, layernorm.yaml:13
-          a10 = fb::Sum::combine(a10, t9);
-        }
-      });
-      fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a10));
-      const float t10 = a10;  // var_sum, layernorm.yaml:13
-      const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
-      const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
-      const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:14
-
-      fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
-        const fb::Vec<float, kVec> v0 = c0[c];
-        const fb::Vec<float, kVec> v1 = fb::load_present<float, kVec>(r1 + col, present);
-        const fb::Vec<float, kVec> v2 = fb::load_present<float, kVec>(r2 + col, present);
-        fb::Vec<__nv_bfloat16, kVec> o21;
-        FUSEBUILD_UNROLL
-        for (int k = 0; k < kVec; ++k) {
-          if (k >= present) break;
-          const float t0 = v0[k];
-          const float t1 = v1[k];
-          const float t2 = v2[k];
-          const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
-          const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
-          const float t16 = t8 * t15;  // layernorm.yaml:15
-          const float t18 = t16 * fb::cast<float>(t1);  // layernorm.yaml:15
-          const float t20 = t18 + fb::cast<float>(t2);  // y, layernorm.yaml:15
-          const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // layernorm.yaml:17
-          o21[k] = t21;
-        }
-        fb::store_present(r21 + col, o21, present);
-      });
-
-      if (active && lane == 0) {
-        rows7[row - top] = t6;
-        rows15[row - top] = t15;
       }
     }
-  }
 
-  fb::sync_block();
-  fb::store_flat<kCopied, kThreads>(T21 + (origin - begin), tile21, begin, end);
+    fb::sync_block();
+    fb::store_flat<kCopied, kThreads>(T21 + (origin - begin), tile21, begin + from * columns, begin + to * columns);
+  }
   fb::store_flat<1, kThreads>(T7 + top, rows7, 0, depth);
   fb::store_flat<1, kThreads>(T15 + top, rows15, 0, depth);
 }
 
-FUSEBUILD_ENTRY(inner_tiled_f44f08a4f6ad57ba)
+FUSEBUILD_ENTRY(inner_tiled_f5850eaca987943c)
