@@ -203,6 +203,14 @@ class Draft:
         index = self.fusion.definition(fid)
         return index if index in self.home else None
 
+    def after(self, name: int) -> set[int]:
+        """The tasks that wait for ``name``: readers, and writers over what it reads."""
+        return self._after(name)
+
+    def keys(self) -> dict[int, int]:
+        """Each task's first home expr: the earlier it is, the earlier the task runs where nothing else says when."""
+        return self._keys(self.parts)
+
     def in_order(self) -> list[int]:
         """The tasks in run order, the earliest exprs first among the ready ones."""
         order = self._order()

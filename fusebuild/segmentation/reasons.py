@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fusebuild.errors import ScheduleError
 from fusebuild.ir.fid import OriginalFid
 from fusebuild.kernels.families import runs_nothing
 from fusebuild.segmentation.draft import REJECTED, Draft
+from fusebuild.segmentation.members import grouped
 from fusebuild.segmentation.segmented import Segment, SegmentedFusion, bound_symbols, extract
 
 
@@ -21,21 +23,24 @@ def segmented_fusion(draft: Draft) -> SegmentedFusion:
     if rejected:
         raise ScheduleError([acceptance.refusal(part.exprs, part.writes) for part in rejected])
     given = bound_symbols(fusion)
-    place = {name: position for position, name in enumerate(draft.in_order())}
+    found = grouped(draft, given)
+    place = {name: position for position, name in enumerate(found.order)}
     segments = []
     for name, position in place.items():
         part = draft.parts[name]
         task = acceptance.task(part.exprs, part.writes)
-        extracted, fid_map = extract(task, f"{fusion.name}_{position}", given)
+        flat = found.flat.get(name)
+        extracted, fid_map = extract(task, "", given) if flat is None else (flat.fusion, flat.fid_map)
         segments.append(
             Segment(
                 id=position,
                 scheduler=acceptance.scheduler(part.exprs, part.writes),
                 task=task,
-                fusion=extracted,
+                fusion=replace(extracted, name=f"{fusion.name}_{position}"),
                 fid_map=fid_map,
                 rematerialized=_rematerialized(draft, name),
                 why=_reasons(draft, place, name),
+                member=found.members.get(name),
             )
         )
     return SegmentedFusion(fusion=fusion, segments=tuple(segments))

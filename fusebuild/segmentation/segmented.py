@@ -17,6 +17,22 @@ from fusebuild.kernels.families import family_of
 from fusebuild.ops.footprint import read_bytes, written_bytes
 
 
+ELEMENTS = "elements"
+"""The size of the tensors of a :class:`Member`, as a symbol. No other one is in its Fusion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """What a segment is in a group of ``count`` that are alike (:mod:`fusebuild.segmentation.members`), of which the
+    segment ``group`` is the first. ``fusion`` is the segment's own with tensors of one dim, of as many ``elements``: a
+    formula in the symbols of the whole Fusion. Fids are the same in both."""
+
+    group: int
+    count: int
+    fusion: Fusion
+    elements: Formula
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A task extracted into its own Fusion and index space.
@@ -33,6 +49,12 @@ class Segment:
     fid_map: Mapping[SegmentFid, OriginalFid]
     rematerialized: tuple[OriginalFid, ...] = ()
     why: tuple[str, ...] = ()
+    member: Member | None = None
+
+    @property
+    def scheduled(self) -> Fusion:
+        """What its family makes kernels of."""
+        return self.fusion if self.member is None else self.member.fusion
 
     @property
     def family(self) -> Family:
@@ -71,6 +93,12 @@ class SegmentedFusion:
 
     fusion: Fusion
     segments: tuple[Segment, ...]
+
+    def together(self, segment: Segment) -> range:
+        """The ids of the segments that run at the time of ``segment``: those of its group."""
+        member = segment.member
+        first, count = (segment.id, 1) if member is None else (member.group, member.count)
+        return range(first, first + count)
 
     @property
     def boundaries(self) -> tuple[OriginalFid, ...]:

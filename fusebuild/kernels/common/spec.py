@@ -14,7 +14,7 @@ from fusebuild.artifact.plan import Arg, FormulaArg, ScalarArg, StrideArg, Tenso
 from fusebuild.errors import SourceLocation
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fid import SegmentFid
-from fusebuild.ir.formula import Formula, evaluate, known_value, show, symbols
+from fusebuild.ir.formula import Formula, evaluate, known_value, show, substitute, symbols
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.values import Value
 from fusebuild.kernels.common.choice import Decision
@@ -169,6 +169,10 @@ class Order:
     """Whether the next kernel may begin as soon as all blocks of this one have
     (:mod:`fusebuild.kernels.common.overlap`)."""
 
+    members: int = 0
+    """As many launches of it are one at most, whose arguments it is given in a table; 0 where each is its own
+    (:mod:`fusebuild.segmentation.members`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
@@ -251,6 +255,22 @@ class VariantSpec:
         the last one. What a block does to its share stays the same, and so do the results.
         """
         return self.with_kernels(lambda kernel: replace(kernel, order=replace(kernel.order, backwards=True)))
+
+    def at(self, sizes: Mapping[str, Formula]) -> VariantSpec:
+        """This for ``sizes`` of symbols; its kernels, whatever they are given, stay as they are."""
+        launches = tuple(
+            replace(
+                launch,
+                grid=tuple(substitute(size, sizes) for size in launch.grid),
+                shared_bytes=substitute(launch.shared_bytes, sizes),
+            )
+            for launch in self.launches
+        )
+        return replace(self, guard=tuple(substitute(each, sizes) for each in self.guard), launches=launches)
+
+    def with_members(self, count: int) -> VariantSpec:
+        """This with kernels that run as many launches as ``count`` as one."""
+        return self.with_kernels(lambda kernel: replace(kernel, order=replace(kernel.order, members=count)))
 
 
 def axis_domain(task: Task) -> AxisDomain:
