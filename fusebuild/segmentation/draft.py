@@ -8,12 +8,14 @@ the schedulers about every task that changed, and says what it saves. Nothing ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Expr
 from fusebuild.kernels.families import runs_nothing
+from fusebuild.ops.table import Kind, op_of
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import VIEW_SECONDS, CostModel
 from fusebuild.segmentation.dependencies import Dependencies, dependencies_of
@@ -29,6 +31,9 @@ LEAST_SAVING = 1e-12
 
 SMALL = 12
 """Tasks of a draft in which every pair is looked at."""
+
+STRANGERS_READ = 8
+"""Tensors that a task reads at most which computes what has nothing to do with each other."""
 
 BESIDE = 8
 """Readers of one tensor that count as each other's neighbours: the first ones."""
@@ -59,6 +64,7 @@ class Problem:
     """Tasks of drafts that no move improves."""
     _tasks: dict[tuple[frozenset[int], frozenset[int]], DraftTask] = field(default_factory=dict)
     _reads: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
+    _strangers: dict[frozenset[int], bool] = field(default_factory=dict)
     _closures: dict[tuple[frozenset[int], frozenset[int]], frozenset[int]] = field(default_factory=dict)
 
     @classmethod
@@ -113,9 +119,38 @@ class Problem:
         return self.costs.seconds(self.costs.task_bytes(exprs, reads, writes))
 
     def may_share(self, exprs: frozenset[int]) -> bool:
-        """False when two of ``exprs`` must not be in one task."""
+        """False when two of ``exprs`` must not, or had better not, be in one task."""
         dependencies = self.dependencies
-        return len(exprs) < 2 or (len(exprs & dependencies.calls) < 2 and not dependencies.holds_both_ends(exprs))
+        if len(exprs) < 2:
+            return True
+        is_allowed = len(exprs & dependencies.calls) < 2 and not dependencies.holds_both_ends(exprs)
+        return is_allowed and not self.are_strangers(exprs)
+
+    def are_strangers(self, exprs: frozenset[int]) -> bool:
+        """Whether ``exprs`` compute elementwise what has nothing to do with each other, on so many tensors that a
+        thread would rather not hold an element of each: as tasks of their own they share a launch, too
+        (:mod:`fusebuild.segmentation.members`)."""
+        if len(self.reads_of(exprs)) <= STRANGERS_READ:
+            return False
+        if exprs not in self._strangers:
+            steps = [self.fusion.exprs[index] for index in sorted(exprs)]
+            is_elementwise = all(op_of(expr).kind is Kind.POINTWISE for expr in steps)
+            self._strangers[exprs] = is_elementwise and not self._is_connected(steps)
+        return self._strangers[exprs]
+
+    def _is_connected(self, steps: Sequence[Expr]) -> bool:
+        """Whether tensors lead from each of ``steps`` to every other one."""
+        at: dict[int, list[int]] = {}
+        own = [[fid for fid in (*expr.inputs, *expr.outputs) if self.fusion.value(fid).is_tensor] for expr in steps]
+        for place, fids in enumerate(own):
+            for fid in fids:
+                at.setdefault(fid, []).append(place)
+        reached, waiting = {0}, [0]
+        while waiting:
+            new = {place for fid in own[waiting.pop()] for place in at.pop(fid, ())} - reached
+            reached |= new
+            waiting += new
+        return len(reached) == len(steps)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -81,7 +81,7 @@ def _together(problem: Problem, groups: Sequence[tuple[int, ...]]) -> tuple[tupl
     """All ``groups`` as one where a scheduler takes that, fewer where it only has too many tensors, else as
     they are."""
     exprs = tuple(sorted(index for group in groups for index in group))
-    if len(groups) < 2:
+    if len(groups) < 2 or problem.are_strangers(frozenset(exprs)):
         return tuple(groups)
     if problem.acceptance.scheduler(exprs):
         return (exprs,)
