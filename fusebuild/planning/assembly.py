@@ -101,11 +101,12 @@ def plan_target(
             placed = [overlapped(variant, starts_next) for variant in turned]
             texts = Texts()
             known[key] = tuple((variant, _render(segment, variant, recipe, texts)) for variant in placed)
-        scratch = _scratch_slots([variant for variant, _ in known[key]], segment.id, len(slots))
+        own = _of_the_segment(segment, known[key])
+        scratch = _scratch_slots([variant for variant, _ in own], segmented.together(segment), len(slots))
         slots += scratch
         first_slot = scratch[0].id if scratch else 0
         planned = []
-        for variant, rendered in _of_the_segment(segment, known[key]):
+        for variant, rendered in own:
             kernels = {kernel.name: kernel for kernel in rendered} | kernels  # a shared one tells of its first use
             planned.append(_plan_variant(extents, segment, variant, rendered, first_slot))
         segments.append(_plan_segment(segment, tuple(planned), freed.get(segment.id, ()), reshaped))
@@ -128,7 +129,7 @@ def plan_alone(
     extents = {binding.extent: binding.fid for binding in reversed(segment.fusion.extents)}
     variants = (_plan_variant(extents, alone, variant, rendered, 0),)
     planned = _plan_segment(alone, variants, (), reshaped_outputs(segment.fusion))
-    slots = tuple(_scratch_slots([variant], 0, 0))
+    slots = tuple(_scratch_slots([variant], range(1), 0))
     plan = assemble({target.name: segmented}, [TargetPlan(target=target.name, segments=(planned,), workspace=slots)])
     return plan, {kernel.name: kernel for kernel in rendered}
 
@@ -432,12 +433,13 @@ def _intermediate_slots(segmented: SegmentedFusion) -> list[Slot]:
     ]
 
 
-def _scratch_slots(variants: Sequence[VariantSpec], segment: int, first_id: int) -> list[Slot]:
-    """Scratch of one segment: each slot is as large as the greediest variant needs."""
+def _scratch_slots(variants: Sequence[VariantSpec], together: range, first_id: int) -> list[Slot]:
+    """Scratch of one segment, which runs at the time of those ``together``: each slot is as large as the greediest
+    variant needs."""
     count = max((len(variant.scratch) for variant in variants), default=0)
     slots = []
     for index in range(count):
         sizes = list(dict.fromkeys(variant.scratch[index] for variant in variants if index < len(variant.scratch)))
         size: Formula = sizes[0] if len(sizes) == 1 else ("max", *sizes)
-        slots.append(Slot(id=first_id + index, fid=None, bytes=size, first=segment, last=segment))
+        slots.append(Slot(id=first_id + index, fid=None, bytes=size, first=together[0], last=together[-1]))
     return slots

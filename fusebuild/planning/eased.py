@@ -45,7 +45,7 @@ def scheduled(
     are ``tuned``. Raises :class:`KnobError` for one that no kernel can be made with."""
     own = choices_at(eased, segment.scheduled, sizes)
     given = {**tuned, **{way: knobs for way, knobs in own.items() if knobs}}
-    variants = segment.family.schedule(segment.scheduled.whole(), target, sizes, given)
+    variants = segment.variants(target, sizes, given)
     return tuple(_marked(variant, own) for variant in variants if not _is_left_out(variant, own))
 
 

@@ -132,7 +132,7 @@ class Point:
 
     def variants(self, target: Target, tuned: Tuned = NOT_TUNED) -> tuple[VariantSpec, ...]:
         """What the segment's family makes of it here. Raises :class:`KnobError`."""
-        return self.segment.family.schedule(self.segment.scheduled.whole(), target, self.sizes, tuned)
+        return self.segment.variants(target, self.sizes, tuned)
 
 
 def encode_tuned(fusion: str, entries: Sequence[Entry]) -> str:

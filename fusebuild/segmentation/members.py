@@ -2,7 +2,7 @@
 launches are one.
 
 Alike are segments that compute the same on **flat** tensors, whatever the shapes of these are: elementwise, on tensors
-that are dense and of one shape, and on tensors of one element. They are **members** of one group. Each is planned as
+that are dense and of one shape, and on tensors of one element; or to one element, by reductions of all dims. They are **members** of one group. Each is planned as
 the Fusion that :func:`flattened` gives, whose tensors have one dim of :data:`ELEMENTS` elements, so that all members
 have the same kernels. Each takes the variant that its own sizes and addresses ask for, as it would alone, and computes
 the same, bit by bit. The executor makes one launch of the launches of one kernel: the kernel is given a table of
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from fusebuild.artifact.plan import MOST_TABLE_BYTES, table_bytes
 from fusebuild.ir.fid import OriginalFid, SegmentFid
-from fusebuild.ir.formula import Formula, evaluate, symbols
+from fusebuild.ir.formula import Formula, evaluate, product, symbols
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import TensorType, tensor_type
 from fusebuild.ir.values import Expr, Value, attributes
@@ -107,15 +107,18 @@ def _flat(draft: Draft, name: int, given: tuple[str, ...]) -> Flat | None:
     made = None if shape is None else flattened(fusion, shape)
     if shape is None or made is None:
         return None
-    (whole,) = {value.tensor.numel for value in fusion.values.values() if value.is_tensor and _is_full(value, shape)}
-    return Flat(fusion=fusion, fid_map=fid_map, flattened=made, elements=whole)
+    return Flat(fusion=fusion, fid_map=fid_map, flattened=made, elements=product(shape))
 
 
 def _shape(fusion: Fusion) -> tuple[Formula, ...] | None:
-    """The one shape of all outputs; None where they have several, or callers get one in another."""
-    shapes = {fusion.value(output.fid).tensor.shape for output in fusion.outputs}
+    """The one shape of all that is reduced or, where nothing is, of all outputs; None where there are several, or where
+    callers get an output in another one."""
+    reduced = [expr.inputs[0] for expr in fusion.exprs if op_of(expr).kind is Kind.REDUCTION]
+    outputs = [output.fid for output in fusion.outputs]
+    shapes = {fusion.value(fid).tensor.shape for fid in reduced or outputs}
+    is_one = all(fusion.value(fid).tensor.numel == 1 for fid in outputs) if reduced else True
     is_given = any(output.shape is not None for output in fusion.outputs)
-    return None if is_given or len(shapes) > 1 else next(iter(shapes))
+    return None if is_given or len(shapes) > 1 or not is_one else next(iter(shapes))
 
 
 def _scalars_first(
@@ -137,13 +140,9 @@ def _scalars_first(
     return made, {SegmentFid(number[fid]): original for fid, original in fid_map.items()}
 
 
-def _is_full(value: Value, shape: tuple[Formula, ...]) -> bool:
-    return value.tensor.shape == shape
-
-
 def flattened(fusion: Fusion, shape: tuple[Formula, ...]) -> Fusion | None:
     """``fusion`` on tensors of one dim, those of ``shape`` with as many as :data:`ELEMENTS` says; None where it has
-    other tensors, but for ones of one element, or does more than compute element by element."""
+    other tensors, but for ones of one element, or does more than compute element by element and reduce all of them."""
     values = dict[int, Value]()
     for fid, value in fusion.values.items():
         if isinstance(value.type, TensorType) and not value.type.cpu:
@@ -153,7 +152,7 @@ def flattened(fusion: Fusion, shape: tuple[Formula, ...]) -> Fusion | None:
             values[fid] = flat
         else:
             values[fid] = value
-    exprs = [_elementwise(expr, fusion) for expr in fusion.exprs]
+    exprs = [_on_one_dim(expr, fusion) for expr in fusion.exprs]
     if any(expr is None for expr in exprs):
         return None
     made = replace(
@@ -172,10 +171,14 @@ def _flattened(value: Value, type_: TensorType, shape: tuple[Formula, ...]) -> V
     return replace(value, type=tensor_type(type_.dtype, (1,) if type_.rank else ())) if is_one else None
 
 
-def _elementwise(expr: Expr, fusion: Fusion) -> Expr | None:
+def _on_one_dim(expr: Expr, fusion: Fusion) -> Expr | None:
     """``expr`` on tensors of one dim; None where that is something else."""
-    if expr.op == "broadcast" and not fusion.value(expr.inputs[0]).tensor.rank:
+    operand = fusion.value(expr.inputs[0]) if expr.inputs else None
+    rank = operand.tensor.rank if operand is not None and operand.is_tensor else 0
+    if expr.op == "broadcast" and not rank:
         return replace(expr, attributes=attributes(is_broadcast_dim=(True,)))
+    if op_of(expr).kind is Kind.REDUCTION and rank and len(expr.dims) == rank and not expr.combine:
+        return replace(expr, attributes=attributes(**{**dict(expr.attributes), "dims": (0,)}))
     is_elementwise = op_of(expr).kind is Kind.POINTWISE and not any(
         isinstance(each, tuple) for _, each in expr.attributes
     )

@@ -10,7 +10,7 @@ from fusebuild.ir.fid import OriginalFid
 from fusebuild.kernels.families import runs_nothing
 from fusebuild.segmentation.draft import REJECTED, Draft
 from fusebuild.segmentation.members import grouped
-from fusebuild.segmentation.segmented import Segment, SegmentedFusion, bound_symbols, extract
+from fusebuild.segmentation.segmented import Member, Segment, SegmentedFusion, bound_symbols, extract
 
 
 def segmented_fusion(draft: Draft) -> SegmentedFusion:
@@ -39,7 +39,7 @@ def segmented_fusion(draft: Draft) -> SegmentedFusion:
                 fusion=replace(extracted, name=f"{fusion.name}_{position}"),
                 fid_map=fid_map,
                 rematerialized=_rematerialized(draft, name),
-                why=_reasons(draft, place, name),
+                why=_reasons(draft, place, name, found.members),
                 member=found.members.get(name),
             )
         )
@@ -55,15 +55,22 @@ def _rematerialized(draft: Draft, name: int) -> tuple[OriginalFid, ...]:
     return tuple(sorted(OriginalFid(fid) for index in copied for fid in fusion.exprs[index].outputs if fid in read))
 
 
-def _reasons(draft: Draft, place: Mapping[int, int], name: int) -> tuple[str, ...]:
-    """Why ``name`` is cut from each task that it reads from, or computes the same values as, and runs after."""
+def _reasons(
+    draft: Draft, place: Mapping[int, int], name: int, members: Mapping[int, Member]
+) -> tuple[str, ...]:
+    """Why ``name`` is cut from each task that it reads from, or computes the same values as, and runs after. ``members``
+    of one group run together."""
     owners = {owner for fid in draft.parts[name].reads if (owner := draft.owner(fid)) is not None}
     same = {other for index in draft.parts[name].exprs for other in draft.holders[index]}
-    owners |= {other for other in same if place[other] < place[name]}
+    owners |= {other for other in same if place[other] < place[name] and not _are_together(members, other, name)}
     return tuple(
         f"cut from segment {place[owner]}: {_reason(draft, place, owner, name)}"
         for owner in sorted(owners, key=place.__getitem__)
     )
+
+
+def _are_together(members: Mapping[int, Member], a: int, b: int) -> bool:
+    return a in members and b in members and members[a].group == members[b].group
 
 
 def _reason(draft: Draft, place: Mapping[int, int], producer: int, reader: int) -> str:

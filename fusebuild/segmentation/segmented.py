@@ -12,9 +12,12 @@ from fusebuild.ir.types import tensor_type
 from fusebuild.ir.values import Output
 from fusebuild.ir.verify import verify
 from fusebuild.kernels.alias.schedule import view_sources
+from fusebuild.kernels.common.choice import Tuned
 from fusebuild.kernels.common.family import Family, Runs
+from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.families import family_of
 from fusebuild.ops.footprint import read_bytes, written_bytes
+from fusebuild.target.table import Target
 
 
 ELEMENTS = "elements"
@@ -55,6 +58,13 @@ class Segment:
     def scheduled(self) -> Fusion:
         """What its family makes kernels of."""
         return self.fusion if self.member is None else self.member.fusion
+
+    def variants(self, target: Target, sizes: Mapping[str, int], tuned: Tuned) -> tuple[VariantSpec, ...]:
+        """What its family makes of it at ``sizes``, with choices that are ``tuned``. A launch has clusters of one size,
+        so that members of a group have none. Raises :class:`KnobError` for a choice that no kernel can be made with.
+        """
+        own = target if self.member is None else replace(target, cluster=1)
+        return self.family.schedule(self.scheduled.whole(), own, sizes, tuned)
 
     @property
     def family(self) -> Family:

@@ -14,7 +14,7 @@ from fusebuild.artifact.plan import Arg, FormulaArg, ScalarArg, StrideArg, Tenso
 from fusebuild.errors import SourceLocation
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fid import SegmentFid
-from fusebuild.ir.formula import Formula, evaluate, known_value, show, substitute, symbols
+from fusebuild.ir.formula import Formula, evaluate, known_value, product, show, substitute, symbols
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.values import Value
 from fusebuild.kernels.common.choice import Decision
@@ -266,11 +266,15 @@ class VariantSpec:
             )
             for launch in self.launches
         )
-        return replace(self, guard=tuple(substitute(each, sizes) for each in self.guard), launches=launches)
+        guard, scratch = (tuple(substitute(each, sizes) for each in said) for said in (self.guard, self.scratch))
+        return replace(self, guard=guard, scratch=scratch, launches=launches)
 
     def with_members(self, count: int) -> VariantSpec:
-        """This with kernels that run as many launches as ``count`` as one."""
-        return self.with_kernels(lambda kernel: replace(kernel, order=replace(kernel.order, members=count)))
+        """This with kernels that run as many launches as ``count`` as one, whose blocks are counted one after another:
+        those along y, where there is one along x."""
+        launches = tuple(replace(each, grid=(product(each.grid), 1, 1), cluster=1) for each in self.launches)
+        with_rows = replace(self, launches=launches)
+        return with_rows.with_kernels(lambda kernel: replace(kernel, order=replace(kernel.order, members=count)))
 
 
 def axis_domain(task: Task) -> AxisDomain:
