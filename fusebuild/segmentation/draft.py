@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from fusebuild.ir.fusion import Fusion
-from fusebuild.ir.values import Expr
 from fusebuild.kernels.families import runs_nothing
-from fusebuild.ops.table import Kind, op_of
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import VIEW_SECONDS, CostModel
 from fusebuild.segmentation.dependencies import Dependencies, dependencies_of
 from fusebuild.segmentation.groups import SEARCH_LIMIT, run_order
+from fusebuild.segmentation.strangers import has_strangers
 from fusebuild.target.table import Target
 
 REJECTED = 1e9
@@ -31,9 +30,6 @@ LEAST_SAVING = 1e-12
 
 SMALL = 12
 """Tasks of a draft in which every pair is looked at."""
-
-STRANGERS_READ = 8
-"""Tensors that a task reads at most which computes what has nothing to do with each other."""
 
 BESIDE = 8
 """Readers of one tensor that count as each other's neighbours: the first ones."""
@@ -127,30 +123,12 @@ class Problem:
         return is_allowed and not self.are_strangers(exprs)
 
     def are_strangers(self, exprs: frozenset[int]) -> bool:
-        """Whether ``exprs`` compute elementwise what has nothing to do with each other, on so many tensors that a
-        thread would rather not hold an element of each: as tasks of their own they share a launch, too
-        (:mod:`fusebuild.segmentation.members`)."""
-        if len(self.reads_of(exprs)) <= STRANGERS_READ:
-            return False
+        """Whether parts of ``exprs`` compute the same of tensors that have nothing to do with each other: as tasks of
+        their own they share a launch, too (:mod:`fusebuild.segmentation.members`), and no thread has to hold an element
+        of each."""
         if exprs not in self._strangers:
-            steps = [self.fusion.exprs[index] for index in sorted(exprs)]
-            is_elementwise = all(op_of(expr).kind is Kind.POINTWISE for expr in steps)
-            self._strangers[exprs] = is_elementwise and not self._is_connected(steps)
+            self._strangers[exprs] = has_strangers(self.fusion, exprs)
         return self._strangers[exprs]
-
-    def _is_connected(self, steps: Sequence[Expr]) -> bool:
-        """Whether tensors lead from each of ``steps`` to every other one."""
-        at: dict[int, list[int]] = {}
-        own = [[fid for fid in (*expr.inputs, *expr.outputs) if self.fusion.value(fid).is_tensor] for expr in steps]
-        for place, fids in enumerate(own):
-            for fid in fids:
-                at.setdefault(fid, []).append(place)
-        reached, waiting = {0}, [0]
-        while waiting:
-            new = {place for fid in own[waiting.pop()] for place in at.pop(fid, ())} - reached
-            reached |= new
-            waiting += new
-        return len(reached) == len(steps)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -204,8 +182,13 @@ class Draft:
     @classmethod
     def apart(cls, problem: Problem, exprs: Iterable[int]) -> Draft:
         """Every expr a task of its own."""
-        own = {index: frozenset([index]) for index in exprs}
-        return cls(problem, own, {index: index for index in own})
+        return cls.of_parts(problem, ((index,) for index in exprs))
+
+    @classmethod
+    def of_parts(cls, problem: Problem, parts: Iterable[Sequence[int]]) -> Draft:
+        """Each of ``parts`` a task, named after its first expr."""
+        own = {part[0]: frozenset(part) for part in parts}
+        return cls(problem, own, {index: name for name, part in own.items() for index in part})
 
     def copy(self) -> Draft:
         """A draft that changes on its own; what was weighed against this one can be committed to it."""

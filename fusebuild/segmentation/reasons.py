@@ -55,9 +55,7 @@ def _rematerialized(draft: Draft, name: int) -> tuple[OriginalFid, ...]:
     return tuple(sorted(OriginalFid(fid) for index in copied for fid in fusion.exprs[index].outputs if fid in read))
 
 
-def _reasons(
-    draft: Draft, place: Mapping[int, int], name: int, members: Mapping[int, Member]
-) -> tuple[str, ...]:
+def _reasons(draft: Draft, place: Mapping[int, int], name: int, members: Mapping[int, Member]) -> tuple[str, ...]:
     """Why ``name`` is cut from each task that it reads from, or computes the same values as, and runs after. ``members``
     of one group run together."""
     owners = {owner for fid in draft.parts[name].reads if (owner := draft.owner(fid)) is not None}

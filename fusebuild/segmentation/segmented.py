@@ -19,7 +19,6 @@ from fusebuild.kernels.families import family_of
 from fusebuild.ops.footprint import read_bytes, written_bytes
 from fusebuild.target.table import Target
 
-
 ELEMENTS = "elements"
 """The size of the tensors of a :class:`Member`, as a symbol. No other one is in its Fusion."""
 

@@ -25,6 +25,7 @@ from fusebuild.segmentation.reasons import segmented_fusion
 from fusebuild.segmentation.refine import refine
 from fusebuild.segmentation.rematerialize import rematerialize
 from fusebuild.segmentation.segmented import SegmentedFusion, dense_outputs
+from fusebuild.segmentation.strangers import small_parts
 from fusebuild.target.table import Target
 
 MOST_RANKED = 40
@@ -130,8 +131,10 @@ def _cut(problem: Problem, group: tuple[int, ...]) -> GroupCut:
     if problem.acceptance.scheduler(group):
         return GroupCut(held={0: frozenset(range(len(group)))}, home=dict.fromkeys(range(len(group)), 0))
     drafts = []
-    for rank in RANKS if len(group) <= MOST_RANKED else RANKS[:1]:
-        draft = Draft.apart(problem, group)
+    is_ranked = len(group) <= MOST_RANKED
+    for rank in RANKS if is_ranked else RANKS[:1]:
+        parts = [(index,) for index in group] if is_ranked else small_parts(problem.fusion, group)
+        draft = Draft.of_parts(problem, parts)
         merge(draft, rank)
         drafts.append(_improved(draft))
     best = min(drafts, key=lambda draft: draft.seconds)
