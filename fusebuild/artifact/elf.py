@@ -119,11 +119,12 @@ def parameter_sizes(data: bytes, kernel: str) -> tuple[int, ...] | None:
 
 def _parameter_sizes(info: bytes) -> tuple[int, ...]:
     shifts = {_PARAMETER_INFO: _PARAMETER_SIZE_SHIFT, _LARGE_PARAMETER_INFO: 0}
-    infos = [(attribute, value) for attribute, value in _attributes(info) if attribute in shifts]
     found = [
-        (shifts[attribute], _PARAMETER.unpack(value)) for attribute, value in infos if len(value) == _PARAMETER.size
+        (_PARAMETER.unpack(value), shifts[attribute])
+        for attribute, value in _attributes(info)
+        if attribute in shifts and len(value) == _PARAMETER.size
     ]
-    return tuple(sizes >> shift for shift, (_, _, _, sizes) in sorted(found, key=lambda each: each[1][1]))
+    return tuple(sizes >> shift for (_, _, _, sizes), shift in sorted(found, key=lambda each: each[0][1]))
 
 
 def _contents(data: bytes, section: tuple[int, ...]) -> bytes:

@@ -56,8 +56,8 @@ def _rematerialized(draft: Draft, name: int) -> tuple[OriginalFid, ...]:
 
 
 def _reasons(draft: Draft, place: Mapping[int, int], name: int, members: Mapping[int, Member]) -> tuple[str, ...]:
-    """Why ``name`` is cut from each task that it reads from, or computes the same values as, and runs after. ``members``
-    of one group run together."""
+    """Why ``name`` is cut from each task that it reads from, or computes the same values as, and runs after; those of
+    its group, of which there may be ``members``, run together with it."""
     owners = {owner for fid in draft.parts[name].reads if (owner := draft.owner(fid)) is not None}
     same = {other for index in draft.parts[name].exprs for other in draft.holders[index]}
     owners |= {other for other in same if place[other] < place[name] and not _are_together(members, other, name)}

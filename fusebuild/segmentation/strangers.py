@@ -68,10 +68,9 @@ def _parts(fusion: Fusion, steps: Sequence[Expr]) -> list[list[Expr]]:
 
 
 def _is_flat(fusion: Fusion, expr: Expr) -> bool:
+    """Whether it computes element by element, or reduces to one element."""
     kind = op_of(expr).kind
-    return kind is Kind.POINTWISE or (
-        kind is Kind.REDUCTION and not any(_is_large(fusion, fid) for fid in expr.outputs)
-    )
+    return kind is Kind.POINTWISE or (kind is Kind.REDUCTION and not _is_large(fusion, expr.outputs[0]))
 
 
 def _is_small(fusion: Fusion, expr: Expr) -> bool:
