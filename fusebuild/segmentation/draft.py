@@ -18,7 +18,7 @@ from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import VIEW_SECONDS, CostModel
 from fusebuild.segmentation.dependencies import Dependencies, dependencies_of
 from fusebuild.segmentation.groups import SEARCH_LIMIT, run_order
-from fusebuild.segmentation.strangers import has_strangers
+from fusebuild.segmentation.strangers import Strangers, strangers_in
 from fusebuild.target.table import Target
 
 REJECTED = 1e9
@@ -56,18 +56,19 @@ class Problem:
     dependencies: Dependencies
     acceptance: Acceptance
     costs: CostModel
+    strangers: Strangers
     futile: set[tuple[int, DraftState]] = field(default_factory=set)
     """Tasks of drafts that no move improves."""
     _tasks: dict[tuple[frozenset[int], frozenset[int]], DraftTask] = field(default_factory=dict)
     _reads: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
-    _strangers: dict[frozenset[int], bool] = field(default_factory=dict)
     _closures: dict[tuple[frozenset[int], frozenset[int]], frozenset[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, fusion: Fusion, target: Target) -> Problem:
         """That of ``fusion``, whose exprs must be primitive."""
         dependencies, acceptance = dependencies_of(fusion), Acceptance(fusion, target)
-        return cls(dependencies=dependencies, acceptance=acceptance, costs=CostModel(fusion, target))
+        costs, strangers = CostModel(fusion, target), strangers_in(fusion)
+        return cls(dependencies=dependencies, acceptance=acceptance, costs=costs, strangers=strangers)
 
     @property
     def fusion(self) -> Fusion:
@@ -120,15 +121,7 @@ class Problem:
         if len(exprs) < 2:
             return True
         is_allowed = len(exprs & dependencies.calls) < 2 and not dependencies.holds_both_ends(exprs)
-        return is_allowed and not self.are_strangers(exprs)
-
-    def are_strangers(self, exprs: frozenset[int]) -> bool:
-        """Whether parts of ``exprs`` compute the same of tensors that have nothing to do with each other: as tasks of
-        their own they share a launch, too (:mod:`fusebuild.segmentation.members`), and no thread has to hold an element
-        of each."""
-        if exprs not in self._strangers:
-            self._strangers[exprs] = has_strangers(self.fusion, exprs)
-        return self._strangers[exprs]
+        return is_allowed and not self.strangers.are_in(exprs)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -82,7 +82,7 @@ def _together(problem: Problem, groups: Sequence[tuple[int, ...]]) -> tuple[tupl
     """All ``groups`` as one where a scheduler takes that, fewer where it only has too many tensors, else as
     they are."""
     exprs = tuple(sorted(index for group in groups for index in group))
-    if len(groups) < 2 or problem.are_strangers(frozenset(exprs)):
+    if len(groups) < 2 or problem.strangers.are_in(exprs):
         return tuple(groups)
     if problem.acceptance.scheduler(exprs):
         return (exprs,)
@@ -131,10 +131,9 @@ def _cut(problem: Problem, group: tuple[int, ...]) -> GroupCut:
     if problem.acceptance.scheduler(group):
         return GroupCut(held={0: frozenset(range(len(group)))}, home=dict.fromkeys(range(len(group)), 0))
     drafts = []
-    is_ranked = len(group) <= MOST_RANKED
-    for rank in RANKS if is_ranked else RANKS[:1]:
-        parts = [(index,) for index in group] if is_ranked else small_parts(problem.fusion, group)
-        draft = Draft.of_parts(problem, parts)
+    apart = small_parts(problem.fusion, group) if problem.strangers.are_in(group) else [(index,) for index in group]
+    for rank in RANKS if len(group) <= MOST_RANKED else RANKS[:1]:
+        draft = Draft.of_parts(problem, apart)
         merge(draft, rank)
         drafts.append(_improved(draft))
     best = min(drafts, key=lambda draft: draft.seconds)

@@ -12,7 +12,7 @@ from fusebuild.recipe.recipe import load_recipe
 from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.segmentation.draft import Problem
 from fusebuild.segmentation.segmenter import search
-from fusebuild.segmentation.strangers import has_strangers, small_parts
+from fusebuild.segmentation.strangers import small_parts, strangers_in
 from support.many_tensors import SM_90, clip_text, decay_text, groups, segmented
 from support.places import RECIPES, TESTS
 from support.small_recipes import primitive, text_of
@@ -136,13 +136,23 @@ class TestFlattened:
 
 class TestStrangers:
     def test_what_one_element_connects_are_some(self) -> None:
-        fusion = primitive(clip_text(["N", "N"]))
-        assert has_strangers(fusion, range(len(fusion.exprs)))
+        fusion = primitive(clip_text(["N"] * 5))
+        assert strangers_in(fusion).are_in(range(len(fusion.exprs)))
+
+    def test_few_are_none(self) -> None:
+        assert not strangers_in(primitive(clip_text(["N"] * 4))).part
+        assert groups(segmented(decay_text(["N"] * 4))) == [None]
 
     def test_what_a_tensor_connects_are_none(self) -> None:
-        inputs = {"x": "float[N]", "y": "float[N]"}
-        fusion = primitive(text_of(inputs, "a = exp(x)\nb = exp(y)\nc = a + b", {"a": "float", "c": "float"}))
-        assert not has_strangers(fusion, range(len(fusion.exprs)))
+        inputs = {f"x{i}": "float[N]" for i in range(6)}
+        body = "\n".join(f"a{i} = exp(x{i})" for i in range(6)) + "\nc = a0 + a1 + a2 + a3 + a4 + a5"
+        assert not strangers_in(primitive(text_of(inputs, body, {"c": "float"}))).part
+
+    def test_other_numbers_are_others(self) -> None:
+        inputs = {f"x{i}": "float[N]" for i in range(6)}
+        body = "\n".join(f"y{i} = x{i} * {i}.5" for i in range(6))
+        outputs = {f"y{i}": "float" for i in range(6)}
+        assert groups(segmented(text_of(inputs, body, outputs))) == [None]
 
     def test_parts_of_one_element_never_wait_for_themselves(self) -> None:
         """``b`` is computed of ``a`` at once, and by way of all that ``a`` scales."""
