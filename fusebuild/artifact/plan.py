@@ -9,6 +9,7 @@ The JSON is canonical: keys in a fixed order, no insignificant choices, so equal
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, TypeAlias, overload
 
@@ -279,6 +280,13 @@ class TargetPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     segments: tuple[PlanSegment, ...]
     workspace: tuple[Slot, ...] = ()
     eased: tuple[EasedChoice, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def together(self) -> tuple[range, ...]:
+        """For each segment the positions of those that run at its time: of its group, or itself."""
+        first = [place if each.group is msgspec.UNSET else each.group for place, each in enumerate(self.segments)]
+        sizes = Counter(first)
+        return tuple(range(group, group + sizes[group]) for group in first)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -454,15 +454,14 @@ class _TargetCheck:
                     raise _WrongError(f"{where} is slot {number}, which does not live in this segment")
 
 
-def _together(target: p.TargetPlan) -> list[range]:
-    """For each segment of ``target`` the positions of those of its group. Raises where these are no neighbours, or
-    where a group is not called by its first one."""
-    group_of = [place if each.group is msgspec.UNSET else each.group for place, each in enumerate(target.segments)]
-    for place, group in enumerate(group_of):
-        if group != place and (not 0 <= group < place or group_of[place - 1] != group):
-            raise _WrongError(f"segment {place} is in group {group}, and the segment before it is not")
-    sizes = Counter(group_of)
-    return [range(group, group + sizes[group]) for group in group_of]
+def _together(target: p.TargetPlan) -> Sequence[range]:
+    """``target.together``. Raises where the segments of a group are no neighbours, or where it is not called by its
+    first one."""
+    found = target.together
+    for place, together in enumerate(found):
+        if place != together[0] and (not 0 <= together[0] < place or found[place - 1] != together):
+            raise _WrongError(f"segment {place} is in group {together[0]}, and the segment before it is not")
+    return found
 
 
 Memory: TypeAlias = "tuple[tuple[Formula, Formula | None], ...]"

@@ -20,7 +20,7 @@ from support.many_tensors import clip_text, decay_text
 
 torch = pytest.importorskip("torch")
 
-COUNT = 7
+COUNT = 20
 SYMBOLS = [f"N{i}" for i in range(COUNT)]
 FEW, ROWS = 40, 4099
 """Elements of small tensors, and of ones that several blocks share."""
@@ -81,6 +81,28 @@ def test_nothing_is_launched_for_empty_tensors(folder: Path) -> None:
     loaded(folder, "many")(*empty, 0.5)
     *_, length = loaded(folder, "clip")(*empty)
     assert float(length) == 1.0
+
+
+class TestTensorsThatOverlap:
+    """Those of many are found by where they lie, and told of as those of few are."""
+
+    def test_two_that_are_overwritten(self, folder: Path) -> None:
+        tensors, memory = [torch.randn(30) for _ in range(COUNT)], torch.randn(50)
+        tensors[4], tensors[15] = memory[:30], memory[29:]
+        message = r"many: argument 15 'x15': overlaps argument 4 'x4', which output 'y4' overwrites"
+        with pytest.raises(ValueError, match=message):
+            loaded(folder, "many")(*tensors, 0.5)
+
+    def test_neighbours_do_not(self, folder: Path) -> None:
+        memory = torch.randn(COUNT, 30)
+        expected = memory - memory * 0.5
+        loaded(folder, "many")(*memory, 0.5)
+        torch.testing.assert_close(memory, expected)
+
+    def test_those_that_are_only_read_may(self, folder: Path) -> None:
+        same = torch.ones(30)
+        *_, length = loaded(folder, "clip")(*[same] * COUNT)
+        assert float(length) == pytest.approx((30 * COUNT) ** 0.5 + 1)
 
 
 class TestPlansThatAreWrong:
