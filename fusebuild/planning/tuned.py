@@ -296,9 +296,11 @@ def choices_at(choices: ChoicesByKey, fusion: Fusion, sizes: Mapping[str, int]) 
 
 def points_of(segmented: SegmentedFusion) -> tuple[Point, ...]:
     """All :func:`points_at` which the segments are planned; of segments that are equal up to fids and names, those of
-    the first."""
+    the first. Members of a group, whose sizes differ, are not measured alone."""
     first: dict[object, Segment] = {}
     for segment in segmented.segments:
+        if segment.member is not None:
+            continue
         first.setdefault(signature(segment.scheduled.whole(), overwritten_inputs(segment.scheduled)), segment)
     return tuple(point for segment in first.values() for point in points_at(segment))
 

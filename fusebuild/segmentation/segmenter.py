@@ -128,10 +128,11 @@ def _improved(draft: Draft) -> Draft:
 
 def _cut(problem: Problem, group: tuple[int, ...]) -> GroupCut:
     """One group, whole where a scheduler takes it, else in the best of the cuts that the ranks lead to."""
-    if problem.acceptance.scheduler(group):
+    has_strangers = problem.strangers.are_in(group)
+    if not has_strangers and problem.acceptance.scheduler(group):
         return GroupCut(held={0: frozenset(range(len(group)))}, home=dict.fromkeys(range(len(group)), 0))
     drafts = []
-    apart = small_parts(problem.fusion, group) if problem.strangers.are_in(group) else [(index,) for index in group]
+    apart = small_parts(problem.fusion, group) if has_strangers else [(index,) for index in group]
     for rank in RANKS if len(group) <= MOST_RANKED else RANKS[:1]:
         draft = Draft.of_parts(problem, apart)
         merge(draft, rank)

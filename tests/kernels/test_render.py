@@ -29,8 +29,8 @@ from fusebuild.planning.planned import PlannedRecipe
 from fusebuild.recipe.recipe import load_recipe
 from fusebuild.target.table import TARGETS
 from support.golden import Golden
-from support.places import FUSIONS, GOLDEN, RECIPES, ROOT, TESTS
 from support.many_tensors import clip_text, decay_text
+from support.places import FUSIONS, GOLDEN, RECIPES, ROOT, TESTS
 from support.small_recipes import SUM_THEN_ADD, planned_file, recipe_of, text_of
 
 SM_90 = TARGETS["sm_90"]

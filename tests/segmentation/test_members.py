@@ -139,6 +139,15 @@ class TestStrangers:
         fusion = primitive(clip_text(["N"] * 5))
         assert strangers_in(fusion).are_in(range(len(fusion.exprs)))
 
+    def test_a_coefficient_that_is_computed_makes_them_no_friends(self) -> None:
+        """One kernel could do it all, with an element of each tensor in each thread."""
+        places = range(8)
+        body = "\n".join(["c = sqrt(a)", *(f"y{i} = x{i} * c" for i in places)])
+        inputs = {"a": "float[]", **{f"x{i}": "float[N]" for i in places}}
+        counts = [each and each[1] for each in groups(small(inputs, body, {f"y{i}": "float" for i in places}))]
+        assert counts.count(None) <= 1
+        assert 7 in counts or 8 in counts
+
     def test_few_are_none(self) -> None:
         assert not strangers_in(primitive(clip_text(["N"] * 4))).part
         assert groups(segmented(decay_text(["N"] * 4))) == [None]

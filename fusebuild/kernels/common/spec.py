@@ -228,6 +228,11 @@ class LaunchSpec:
     starts_early: bool = False
     cluster: Formula = 1
 
+    def at(self, sizes: Mapping[str, Formula]) -> LaunchSpec:
+        """This for ``sizes`` of symbols; its kernel stays as it is."""
+        x, y, z = (substitute(size, sizes) for size in self.grid)
+        return replace(self, grid=(x, y, z), shared_bytes=substitute(self.shared_bytes, sizes))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantSpec:
@@ -258,14 +263,7 @@ class VariantSpec:
 
     def at(self, sizes: Mapping[str, Formula]) -> VariantSpec:
         """This for ``sizes`` of symbols; its kernels, whatever they are given, stay as they are."""
-        launches = tuple(
-            replace(
-                launch,
-                grid=tuple(substitute(size, sizes) for size in launch.grid),
-                shared_bytes=substitute(launch.shared_bytes, sizes),
-            )
-            for launch in self.launches
-        )
+        launches = tuple(launch.at(sizes) for launch in self.launches)
         guard, scratch = (tuple(substitute(each, sizes) for each in said) for said in (self.guard, self.scratch))
         return replace(self, guard=guard, scratch=scratch, launches=launches)
 
