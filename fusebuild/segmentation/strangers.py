@@ -39,7 +39,7 @@ def strangers_in(fusion: Fusion) -> Strangers:
     for part in _parts(fusion, large):
         steps = [fusion.exprs[index] for index in part]
         if _is_flat(fusion, steps):
-            alike.setdefault(tuple(_said(fusion, expr) for expr in steps), []).append(part)
+            alike.setdefault(tuple(sorted(_said(fusion, expr) for expr in steps)), []).append(part)
     many = [parts for parts in alike.values() if len(parts) >= MANY]
     return Strangers(
         part={
@@ -97,11 +97,11 @@ def _parts(fusion: Fusion, exprs: Sequence[int]) -> list[list[int]]:
     return parts
 
 
-def _said(fusion: Fusion, expr: Expr) -> object:
-    """What two exprs have in common that do the same to tensors of any shapes."""
+def _said(fusion: Fusion, expr: Expr) -> str:
+    """What two exprs have in common that do the same to tensors of any shapes, wherever they stand in the Fusion."""
     known = [(name, each) for name, each in expr.attributes if not isinstance(each, tuple)]
     operands = [(fusion.value(fid).dtype, fusion.value(fid).literal) for fid in expr.inputs]
-    return expr.op, tuple(known), tuple(operands), tuple(fusion.value(fid).dtype for fid in expr.outputs)
+    return repr((expr.op, known, operands, [fusion.value(fid).dtype for fid in expr.outputs]))
 
 
 def _is_flat(fusion: Fusion, steps: Iterable[Expr]) -> bool:

@@ -148,6 +148,17 @@ class TestStrangers:
         assert counts.count(None) <= 1
         assert 7 in counts or 8 in counts
 
+    def test_the_order_of_exprs_tells_nothing_apart(self) -> None:
+        """Each tensor is halved once for what is reduced and what is scaled, which another order takes apart."""
+        shapes = ["C", "C", "2*A", "C, A", "B, 1", "C, 1, 2*A", "17, B"]
+        places = range(len(shapes))
+        body = [f"s{i} = max(x{i} * 0.5)" for i in places]
+        body += ["t = " + " + ".join(f"abs(s{i})" for i in places), *(f"y{i} = (x{i} * 0.5 + 1.0) / t" for i in places)]
+        inputs = {f"x{i}": f'"float[{shape}]"' for i, shape in enumerate(shapes)}
+        outputs = {f"y{i}": f"{{dtype: float, alias: x{i}}}" if i % 2 else "float" for i in places}
+        found = small(inputs, "\n".join(body), outputs)
+        assert all(not strangers_in(found.fusion).are_in(each.task.exprs) for each in found.segments)
+
     def test_few_are_none(self) -> None:
         assert not strangers_in(primitive(clip_text(["N"] * 4))).part
         assert groups(segmented(decay_text(["N"] * 4))) == [None]
