@@ -206,10 +206,10 @@ def _members(
         evaluate(each, {symbol: sizes.get(symbol, DEFAULT_EXTENT) for symbol in symbols(each)})
         for each in (flat[name].elements for name in group)
     ]
-    case = {ELEMENTS: max(1, sum(known))}
+    case, first = {ELEMENTS: max(1, sum(known))}, min(place[name] for name in group)
     return {
         name: Member(
-            group=min(place[each] for each in group),
+            group=first,
             count=len(group),
             fusion=replace(flat[name].flattened, cases=(case,)),
             elements=flat[name].elements,
