@@ -2,17 +2,17 @@
 launches are one.
 
 Alike are segments that compute the same on **flat** tensors, whatever the shapes of these are: elementwise, on tensors
-that are dense and of one shape, and on tensors of one element; or to one element, by reductions of all dims. They are
-**members** of one group. Each is planned as the Fusion that :func:`flattened` gives, whose tensors have one dim of
-:data:`ELEMENTS` elements, so that all members have the same kernels. Each takes the variant that its own sizes and
-addresses ask for, as it would alone, and computes the same, bit by bit; reductions that would take clusters alone take
-blocks that finish together instead, since a launch has clusters of one size. The executor makes one launch of the
-launches of one kernel: the kernel is given a table of arguments, and each block finds its member's
-(``templates/include/fusebuild/members.cuh``).
+that are dense and of one shape, and on tensors of one element; or to one element, by reductions of all dims that no
+lambda defines. They are **members** of one group. Each is planned as the Fusion that :func:`flattened` gives, whose
+tensors have one dim of :data:`ELEMENTS` elements, so that all members have the same kernels. Each takes the variant
+that its own sizes and addresses ask for, as it would alone, and computes the same, bit by bit; reductions that would
+take clusters alone take blocks that finish together instead, since a launch has clusters of one size. The executor
+makes one launch of the launches of one kernel: the kernel is given a table of arguments, and each block finds its
+member's (``templates/include/fusebuild/members.cuh``).
 
 Tasks are as far from the beginning as the longest path to them; two that are equally far never wait for each other,
 whatever is merged of others that are. So a group has members of one such **level**, and all groups are found in one
-walk over the tasks. Members run one after another in the plan, which says for how long memory lives.
+walk over the tasks. Members stand side by side in the plan, and memory that one of them needs lives while any runs.
 """
 
 from __future__ import annotations
