@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fusebuild.artifact.plan import MOST_TABLE_BYTES, table_bytes
 from fusebuild.ir.fid import OriginalFid, SegmentFid
@@ -33,7 +34,7 @@ from fusebuild.ops.table import Kind, op_of
 from fusebuild.segmentation.acceptance import overwritten_inputs, signature
 from fusebuild.segmentation.draft import Draft
 from fusebuild.segmentation.groups import run_order
-from fusebuild.segmentation.segmented import ELEMENTS, Member, extract
+from fusebuild.segmentation.segmented import ELEMENTS, Extracted, Member, extract
 
 SIZES = 2
 """Arguments that a kernel is given beside a segment's values, at most: the number of elements, and of a row of them."""
@@ -49,14 +50,17 @@ class Flat:
     flattened: Fusion
     elements: Formula
 
+    def named(self, name: str) -> Extracted:
+        """The task as a Fusion of that name."""
+        return replace(self.fusion, name=name), self.fid_map
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grouped:
+
+class Grouped(NamedTuple):
     """The tasks of a draft in run ``order``, those of a group side by side; for each of these the task as it is
-    extracted, and what it is as a member."""
+    ``extracted``, and what it is as a member."""
 
     order: Sequence[int]
-    flat: Mapping[int, Flat]
+    extracted: Mapping[int, Extracted]
     members: Mapping[int, Member]
 
 
@@ -76,7 +80,8 @@ def grouped(draft: Draft, given: tuple[str, ...]) -> Grouped:
     order = _order(draft, groups)
     place = {name: position for position, name in enumerate(order)}
     members = {name: made for group in groups for name, made in _members(draft, group, flat, place).items()}
-    return Grouped(order=order, flat={name: flat[name] for name in members}, members=members)
+    extracted = {name: flat[name].named(f"{draft.fusion.name}_{place[name]}") for name in members}
+    return Grouped(order=order, extracted=extracted, members=members)
 
 
 def _candidates(draft: Draft) -> Iterator[list[int]]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from fusebuild.errors import ScheduleError
 from fusebuild.ir.fid import OriginalFid
 from fusebuild.kernels.families import runs_nothing
 from fusebuild.segmentation.draft import REJECTED, Draft
-from fusebuild.segmentation.members import grouped
-from fusebuild.segmentation.segmented import Member, Segment, SegmentedFusion, bound_symbols, extract
+from fusebuild.segmentation.segmented import Extracted, Member, Segment, SegmentedFusion, bound_symbols, extract
 
 
 def segmented_fusion(draft: Draft) -> SegmentedFusion:
@@ -23,24 +21,29 @@ def segmented_fusion(draft: Draft) -> SegmentedFusion:
     if rejected:
         raise ScheduleError([acceptance.refusal(part.exprs, part.writes) for part in rejected])
     given = bound_symbols(fusion)
-    found = grouped(draft, given)
-    place = {name: position for position, name in enumerate(found.order)}
+    order: Sequence[int] = draft.in_order()
+    flat: Mapping[int, Extracted] = {}
+    members: Mapping[int, Member] = {}
+    if len(order) > 1:
+        from fusebuild.segmentation.members import grouped  # only several tasks are members of groups
+
+        order, flat, members = grouped(draft, given)
+    place = {name: position for position, name in enumerate(order)}
     segments = []
     for name, position in place.items():
         part = draft.parts[name]
         task = acceptance.task(part.exprs, part.writes)
-        flat = found.flat.get(name)
-        extracted, fid_map = extract(task, "", given) if flat is None else (flat.fusion, flat.fid_map)
+        extracted, fid_map = flat[name] if name in flat else extract(task, f"{fusion.name}_{position}", given)
         segments.append(
             Segment(
                 id=position,
                 scheduler=acceptance.scheduler(part.exprs, part.writes),
                 task=task,
-                fusion=replace(extracted, name=f"{fusion.name}_{position}"),
+                fusion=extracted,
                 fid_map=fid_map,
                 rematerialized=_rematerialized(draft, name),
-                why=_reasons(draft, place, name, found.members),
-                member=found.members.get(name),
+                why=_reasons(draft, place, name, members),
+                member=members.get(name),
             )
         )
     return SegmentedFusion(fusion=fusion, segments=tuple(segments))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from fusebuild.ir.fid import OriginalFid, SegmentFid
 from fusebuild.ir.formula import Formula, symbols, total
@@ -138,6 +139,10 @@ def scalar_closure(fusion: Fusion, exprs: Iterable[int]) -> tuple[int, ...]:
         closed.add(index)
         waiting += fusion.exprs[index].inputs
     return tuple(sorted(closed))
+
+
+Extracted: TypeAlias = "tuple[Fusion, Mapping[SegmentFid, OriginalFid]]"
+"""A task as a Fusion of its own, and the map from its inputs and outputs to original fids."""
 
 
 def extract(
