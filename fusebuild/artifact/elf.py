@@ -28,6 +28,7 @@ _FUNCTION_AND_NUMBER = struct.Struct("<II")
 _REGISTER_COUNT, _FRAME_SIZE = 0x2F, 0x11  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE
 _PARAMETER = struct.Struct("<IHHI")  # EIATTR_KPARAM_INFO: an index, which parameter, its offset, its size and more
 _PARAMETER_INFO, _PARAMETER_SIZE_SHIFT = 0x17, 18
+_LARGE_PARAMETER_INFO = 0x45  # EIATTR_KPARAM_INFO_V2, of kernels with more than 4 KiB of them: the size alone
 _RESERVES_SHARED, _RESERVED_SHARED = 90, 1024  # from which compute capability on sections of shared memory have more
 
 
@@ -117,9 +118,13 @@ def parameter_sizes(data: bytes, kernel: str) -> tuple[int, ...] | None:
 
 
 def _parameter_sizes(info: bytes) -> tuple[int, ...]:
-    values = [value for attribute, value in _attributes(info) if attribute == _PARAMETER_INFO]
-    parameters = [_PARAMETER.unpack(value) for value in values if len(value) == _PARAMETER.size]
-    return tuple(sizes >> _PARAMETER_SIZE_SHIFT for _, _, _, sizes in sorted(parameters, key=lambda each: each[1]))
+    shifts = {_PARAMETER_INFO: _PARAMETER_SIZE_SHIFT, _LARGE_PARAMETER_INFO: 0}
+    found = [
+        (_PARAMETER.unpack(value), shifts[attribute])
+        for attribute, value in _attributes(info)
+        if attribute in shifts and len(value) == _PARAMETER.size
+    ]
+    return tuple(sizes >> shift for (_, _, _, sizes), shift in sorted(found, key=lambda each: each[0][1]))
 
 
 def _contents(data: bytes, section: tuple[int, ...]) -> bytes:

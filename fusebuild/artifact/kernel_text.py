@@ -14,13 +14,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
 from fusebuild.artifact import launch_text
 from fusebuild.artifact import plan as p
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fid import OriginalFid, SegmentFid
 from fusebuild.ir.formula import Formula, product, show
 
-_HEAD = re.compile(r"^FUSEBUILD_(?:CLUSTER_)?KERNEL\(([\w *]+), .*\)\n(\w+)\(\n", re.MULTILINE)
+_HEAD = re.compile(
+    r"^FUSEBUILD_(?:(?:CLUSTER_)?KERNEL|MEMBER)\(([\w *]+), .*\)\n(\w+?)(_member)?\((?:fb::Member member,)?\n",
+    re.MULTILINE,
+)
+_TABLE = re.compile(r"^FUSEBUILD_MEMBERS_ENTRY\(\w+, ([0-9]{1,9})\)$", re.MULTILINE)
 _MOST_THREADS = "kMostThreads"
 """What a kernel calls the threads of the largest blocks, whose launches say how many theirs have."""
 _ENTRY, _END = "\nFUSEBUILD_", ") {"
@@ -60,7 +66,7 @@ class TextParameter:
 class KernelText:
     """The head of a kernel's text: the segment and the fids that it was rendered for, the threads of a block (None
     where they are no product of numbers) or, where blocks ``may_have_fewer``, of the largest, the symbols whose sizes
-    it knows, and the parameters."""
+    it knows, the parameters, and for how many ``members`` at a time it takes them in a table, 0 where it takes none."""
 
     segment: int
     fids: Mapping[int, int]
@@ -68,10 +74,12 @@ class KernelText:
     may_have_fewer: bool
     known: tuple[tuple[str, int], ...]
     parameters: tuple[TextParameter, ...]
+    members: int = 0
 
     def is_of(self, segment: p.PlanSegment) -> bool:
-        """Whether it was rendered for ``segment``, so that its comments are about it."""
-        return segment.id == self.segment and segment.fid_map == self.fids
+        """Whether it was rendered for ``segment``, so that its comments are about it: not where it has members, whose
+        comments are about tensors of one dim."""
+        return not self.members and segment.id == self.segment and segment.fid_map == self.fids
 
     def takes(self, threads: int) -> bool:
         """Whether its blocks may have so many ``threads``."""
@@ -98,6 +106,7 @@ def read(text: str, kernel: str) -> KernelText | None:
         may_have_fewer=head[1] == _MOST_THREADS,
         known=tuple((symbol, int(size)) for size, symbol in _KNOWN.findall(text)) if _SIZE_KNOWN in text else (),
         parameters=parameters,
+        members=int(table[1]) if head[3] and (table := _TABLE.search(text, end)) else 0,
     )
 
 
@@ -182,6 +191,9 @@ class _SegmentCheck:
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         if not text.takes(threads):
             yield f"a block of {threads} threads, where the kernel is made for {text.threads}"
+        members = 0 if launch.members is msgspec.UNSET else launch.members
+        if text.members != members:
+            yield f"a table of {members} launches, where the kernel takes {text.members}"
         if len(text.parameters) != len(launch.args):
             yield f"{len(launch.args)} arguments, where the kernel takes {len(text.parameters)}"
             return

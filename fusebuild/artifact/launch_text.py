@@ -115,6 +115,8 @@ class _Spelling:
             yield _with_arguments(f"shared {self._text(launch.shared_bytes)} bytes", given)
         if launch.cluster is not msgspec.UNSET:
             yield f"clusters of {self._text(launch.cluster)}"
+        if launch.members is not msgspec.UNSET:
+            yield f"one of {launch.members} side by side"
         if launch.overlaps is True:
             yield "overlaps what is before"
         yield f"given {', '.join(given)}"

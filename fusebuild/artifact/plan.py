@@ -9,6 +9,7 @@ The JSON is canonical: keys in a fixed order, no insignificant choices, so equal
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, TypeAlias, overload
 
@@ -25,6 +26,17 @@ class Versioned(msgspec.Struct):
     """The one field that every format has; one of another number may have other fields."""
 
     format: int
+
+
+MOST_TABLE_BYTES = 32760
+"""What the table of a launch that is many may take: whole words of the 32,764 bytes that CUDA gives a kernel's
+parameters from sm_70 on."""
+
+
+def table_bytes(members: int, args: int) -> int:
+    """What the table of so many launches with ``args`` arguments each takes: where the blocks of each begin, and those,
+    a word each."""
+    return 8 * members * (args + 1)
 
 
 FormulaJson: TypeAlias = Any
@@ -145,6 +157,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     for that by itself.
     So many neighbours along y as ``cluster`` says run together and reach into each other's shared memory: 1 to 8, of
     which the grid has whole ones. A kernel that was compiled for clusters has them along x instead, and says none.
+    Launches of one kernel in segments of one ``group`` are one launch where they have ``members``: the kernel takes a
+    table, for so many of them, of where the blocks of each begin and of its ``args``. Their grids are rows of blocks.
     """
 
     kernel: str
@@ -154,6 +168,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     args: tuple[Arg[OriginalFid], ...] = ()
     overlaps: bool | msgspec.UnsetType = msgspec.UNSET
     cluster: FormulaJson | msgspec.UnsetType = msgspec.UNSET
+    members: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -209,7 +224,7 @@ class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ``frees`` names the intermediates that no later segment reads; ``views`` maps an output that no kernel writes to the
     value whose memory it shares: one that an alias segment reads, or one that the segment writes, which the caller gets
     in another shape. ``why`` says in words why the cut before this segment exists. A segment that a library
-    computes has a ``call`` and no variants.
+    computes has a ``call`` and no variants. None of those of one ``group``, which are neighbours, waits for another.
     """
 
     id: int
@@ -224,6 +239,7 @@ class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     variants: tuple[Variant, ...] = ()
     why: tuple[str, ...] = ()
     call: LibraryCall[OriginalFid] | msgspec.UnsetType = msgspec.UNSET
+    group: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def made(self) -> tuple[OriginalFid, ...]:
@@ -264,6 +280,13 @@ class TargetPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     segments: tuple[PlanSegment, ...]
     workspace: tuple[Slot, ...] = ()
     eased: tuple[EasedChoice, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def together(self) -> tuple[range, ...]:
+        """For each segment the positions of those that run at its time: of its group, or itself."""
+        first = [place if each.group is msgspec.UNSET else each.group for place, each in enumerate(self.segments)]
+        sizes = Counter(first)
+        return tuple(range(group, group + sizes[group]) for group in first)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

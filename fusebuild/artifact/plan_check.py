@@ -235,6 +235,19 @@ def _check_relation(relation: Any, scope: _Scope) -> None:
     _check_of_no_device(relation, "a relation")
 
 
+def _check_members(launch: p.Launch, segment: p.PlanSegment, where: str) -> None:
+    """Raise where ``launch`` cannot be one with others in a table."""
+    if launch.members is msgspec.UNSET:
+        return
+    most = p.MOST_TABLE_BYTES // p.table_bytes(1, len(launch.args))
+    if not 1 <= launch.members <= most:
+        raise _WrongError(f"{where}: a table of {launch.members} launches, expected 1 to {most}")
+    if segment.group is msgspec.UNSET:
+        raise _WrongError(f"{where}: it is one of {launch.members} side by side, and its segment is in no group")
+    if launch.grid[1:] != (1, 1) or launch.cluster is not msgspec.UNSET or not isinstance(launch.shared_bytes, int):
+        raise _WrongError(f"{where}: launches in a table are rows of blocks with as much shared memory")
+
+
 class _TargetCheck:
     """One target's segments, in run order."""
 
@@ -247,6 +260,7 @@ class _TargetCheck:
         self.defined_by: dict[int, int] = {}
         self.memory_of: dict[OriginalFid, OriginalFid] = {}  # of each view, the value whose memory it uses
         self.freed: set[int] = set()
+        self.together = _together(target)
 
     def run(self) -> None:
         _check_unique("slot", (slot.id for slot in self.target.workspace))
@@ -330,8 +344,10 @@ class _TargetCheck:
         if fid in self.freed:
             raise _WrongError(f"fid {fid} is read after it was freed")
         slot = self.slot_of.get(self.memory_of.get(fid, fid))
-        if slot is not None and slot.last < position:
+        if slot is not None and slot.last < self.together[position][-1]:
             raise _WrongError(f"fid {fid} is read after its workspace slot ends with segment {slot.last}")
+        if self.defined_by[fid] in self.together[position]:
+            raise _WrongError(f"fid {fid} is of a segment of its own group, none of which waits for another")
 
     def _check_outputs(self, segment: p.PlanSegment) -> None:
         _check_unique("output", segment.outputs)
@@ -350,8 +366,13 @@ class _TargetCheck:
             slot = self.slot_of.get(fid)
             if fid not in {*self.results, *shown, *segment.views} and slot is None:
                 raise _WrongError(f"the intermediate {fid} has no workspace slot")
-            if slot is not None and not slot.first <= segment.id <= slot.last:
+            if slot is not None and not self._lives(slot, segment):
                 raise _WrongError(f"fid {fid} is written outside its workspace slot's life")
+
+    def _lives(self, slot: p.Slot, segment: p.PlanSegment) -> bool:
+        """Whether ``slot`` is there as long as ``segment`` and its group run."""
+        together = self.together[segment.id]
+        return slot.first <= together[0] and together[-1] <= slot.last
 
     def _check_frees(self, segment: p.PlanSegment) -> None:
         for fid in segment.frees:
@@ -401,6 +422,7 @@ class _TargetCheck:
             raise _WrongError(f"{where}: {launch.shared_bytes} bytes of shared memory")
         if not launch.args:
             raise _WrongError(f"{where}: it has no arguments, so that it can write nothing")
+        _check_members(launch, segment, where)
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         fits = all(1 <= size <= most for size, most in zip(launch.block, _MAX_BLOCK, strict=True))
         if not fits or threads > 1024:
@@ -428,8 +450,18 @@ class _TargetCheck:
                 self.scope.check_formula(formula, where)
             case p.WorkspaceArg(slot=number):
                 slot = self.slots.get(number)
-                if slot is None or not slot.first <= segment.id <= slot.last:
+                if slot is None or not self._lives(slot, segment):
                     raise _WrongError(f"{where} is slot {number}, which does not live in this segment")
+
+
+def _together(target: p.TargetPlan) -> Sequence[range]:
+    """``target.together``. Raises where the segments of a group are no neighbours, or where it is not called by its
+    first one."""
+    found = target.together
+    for place, together in enumerate(found):
+        if place != together[0] and (not 0 <= together[0] < place or found[place - 1] != together):
+            raise _WrongError(f"segment {place} is in group {together[0]}, and the segment before it is not")
+    return found
 
 
 Memory: TypeAlias = "tuple[tuple[Formula, Formula | None], ...]"
@@ -526,8 +558,14 @@ def argument_sizes(plan: p.Plan, target: p.TargetPlan) -> Mapping[str, Sequence[
     dtypes = {value.fid: value.dtype for value in plan.values}
     found: dict[str, dict[tuple[int, ...], None]] = {}
     for launch in _launches(target):
-        found.setdefault(launch.kernel, {})[tuple(_argument_size(arg, dtypes) for arg in launch.args)] = None
+        found.setdefault(launch.kernel, {})[_parameter_sizes(launch, dtypes)] = None
     return {kernel: tuple(sizes) for kernel, sizes in found.items()}
+
+
+def _parameter_sizes(launch: p.Launch, dtypes: Mapping[OriginalFid, str]) -> tuple[int, ...]:
+    if launch.members is not msgspec.UNSET:
+        return (p.table_bytes(launch.members, len(launch.args)),)
+    return tuple(_argument_size(arg, dtypes) for arg in launch.args)
 
 
 def _argument_size(arg: p.Arg[OriginalFid], dtypes: Mapping[OriginalFid, str]) -> int:

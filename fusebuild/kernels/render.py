@@ -119,6 +119,7 @@ def _text(spec: KernelSpec, view: KernelView) -> str:
         "view": view,
         "min_blocks": spec.min_blocks,
         "starts_next_early": spec.order.starts_next_early,
+        "members": spec.order.members,
     }
     return environment().get_template(f"{spec.template}.cu.jinja").render(kernel=kernel)
 

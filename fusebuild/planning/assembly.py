@@ -35,7 +35,7 @@ from fusebuild.artifact.plan import (
     renumber,
 )
 from fusebuild.ir.fid import OriginalFid, SegmentFid
-from fusebuild.ir.formula import Formula
+from fusebuild.ir.formula import Formula, substitute
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.solving import Solution
 from fusebuild.ir.text import print_fusion
@@ -43,7 +43,7 @@ from fusebuild.ir.types import TensorType, tensor_type
 from fusebuild.ir.values import Output
 from fusebuild.kernels.common.family import Runs
 from fusebuild.kernels.common.overlap import overlapped, starting_next_early
-from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.common.spec import VariantSpec, usable
 from fusebuild.kernels.common.specialization import hinted_sizes, specialized_variants
 from fusebuild.kernels.library.schedule import library_call
 from fusebuild.kernels.render import Kernel, Origin, Texts
@@ -55,6 +55,7 @@ from fusebuild.planning.tuned import NO_CHOICES, ChoicesByKey, choices_at
 from fusebuild.segmentation import Segment, SegmentedFusion
 from fusebuild.segmentation.acceptance import overwritten_inputs, signature
 from fusebuild.segmentation.directions import backward_segments
+from fusebuild.segmentation.segmented import ELEMENTS
 from fusebuild.target.table import Target
 
 _Rendered: TypeAlias = "tuple[VariantSpec, tuple[Kernel, ...]]"
@@ -88,23 +89,25 @@ def plan_target(
     segments: list[PlanSegment] = []
     slots = _intermediate_slots(segmented)
     freed, backward = _freed(segmented), backward_segments(segmented)
-    starting = starting_next_early([segment.family for segment in segmented.segments])
+    starting = _starting_next_early(segmented)
     extents = {binding.extent: binding.fid for binding in reversed(segmented.fusion.extents)}
     eased_ways, reshaped = eased_by_key(eased, segmented), reshaped_outputs(segmented.fusion)
     for segment, starts_next in zip(segmented.segments, starting, strict=True):
         is_backward = segment.id in backward
-        key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion)), is_backward, starts_next
+        task, group = segment.scheduled.whole(), segment.member and segment.member.group
+        key = signature(task, overwritten_inputs(segment.scheduled)), is_backward, starts_next, group
         if key not in known:
             variants = _variants(segment, target, tuned, eased_ways)
             turned = map(VariantSpec.backwards, variants) if is_backward else variants
             placed = [overlapped(variant, starts_next) for variant in turned]
             texts = Texts()
             known[key] = tuple((variant, _render(segment, variant, recipe, texts)) for variant in placed)
-        scratch = _scratch_slots([variant for variant, _ in known[key]], segment.id, len(slots))
+        own = _of_the_segment(segment, known[key])
+        scratch = _scratch_slots([variant for variant, _ in own], segmented.together(segment), len(slots))
         slots += scratch
         first_slot = scratch[0].id if scratch else 0
         planned = []
-        for variant, rendered in known[key]:
+        for variant, rendered in own:
             kernels = {kernel.name: kernel for kernel in rendered} | kernels  # a shared one tells of its first use
             planned.append(_plan_variant(extents, segment, variant, rendered, first_slot))
         segments.append(_plan_segment(segment, tuple(planned), freed.get(segment.id, ()), reshaped))
@@ -127,7 +130,7 @@ def plan_alone(
     extents = {binding.extent: binding.fid for binding in reversed(segment.fusion.extents)}
     variants = (_plan_variant(extents, alone, variant, rendered, 0),)
     planned = _plan_segment(alone, variants, (), reshaped_outputs(segment.fusion))
-    slots = tuple(_scratch_slots([variant], 0, 0))
+    slots = tuple(_scratch_slots([variant], range(1), 0))
     plan = assemble({target.name: segmented}, [TargetPlan(target=target.name, segments=(planned,), workspace=slots)])
     return plan, {kernel.name: kernel for kernel in rendered}
 
@@ -136,12 +139,37 @@ def _variants(segment: Segment, target: Target, tuned: ChoicesByKey, eased: Choi
     """The variants of one segment: those for sizes that the recipe names come first, but for those for few rows."""
 
     def at(sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
-        return scheduled(segment, target, sizes, choices_at(tuned, segment.fusion, sizes), eased)
+        return scheduled(segment, target, sizes, choices_at(tuned, segment.scheduled, sizes), eased)
 
-    general = at(hinted_sizes(segment.fusion, {}))
+    general = at(hinted_sizes(segment.scheduled, {}))
+    if segment.member is not None:
+        return tuple(variant.with_members(segment.member.count) for variant in _for_any_number(general))
     special = specialized_variants(segment.fusion, general, at) if general else ()
     few = [variant for variant in general if variant.for_few_rows]
     return (*few, *special, *(variant for variant in general if not variant.for_few_rows))
+
+
+def _for_any_number(variants: Sequence[VariantSpec]) -> list[VariantSpec]:
+    """``variants`` without those that launch for few elements what a later one launches for any number: beside other
+    members no member is alone on the device."""
+    launches = [variant.launches for variant in variants]
+    return [variant for place, variant in enumerate(variants) if variant.launches not in launches[place + 1 :]]
+
+
+def _of_the_segment(segment: Segment, variants: Sequence[_Rendered]) -> Sequence[_Rendered]:
+    """``variants``, those of a group with the number of elements that the member ``segment`` has."""
+    if segment.member is None:
+        return variants
+    sizes = {ELEMENTS: segment.member.elements}
+    own = {variant.name: (variant.at(sizes), rendered) for variant, rendered in variants}
+    return [(kept, own[kept.name][1]) for kept in usable([variant for variant, _ in own.values()])]
+
+
+def _starting_next_early(segmented: SegmentedFusion) -> list[bool]:
+    """For each segment whether the kernel after it may start early; members of a group all say what the last does."""
+    starting = starting_next_early([segment.family for segment in segmented.segments])
+    last = {segment.member.group: segment.id for segment in segmented.segments if segment.member is not None}
+    return [starting[each.id if each.member is None else last[each.member.group]] for each in segmented.segments]
 
 
 def _freed(segmented: SegmentedFusion) -> dict[int, tuple[OriginalFid, ...]]:
@@ -294,6 +322,7 @@ def _plan_segment(
         call=renumber(library_call(segment.fusion.whole()), segment.fid_map)
         if segment.family.runs is Runs.LIBRARY
         else msgspec.UNSET,
+        group=msgspec.UNSET if segment.member is None else segment.member.group,
     )
 
 
@@ -321,6 +350,7 @@ def _plan_variant(
     first_slot: int,
 ) -> Variant:
     """``variant`` in original fids; ``extents`` gives the first negative fid of each size."""
+    sizes: Mapping[str, Formula] = {} if segment.member is None else {ELEMENTS: segment.member.elements}
     return Variant(
         name=variant.name,
         guard=tuple(renumber(guard, segment.fid_map) for guard in variant.guard),
@@ -331,16 +361,22 @@ def _plan_variant(
                 block=launch.block,
                 shared_bytes=launch.shared_bytes,
                 args=tuple(
-                    renumber(_of_the_plan(extents, parameter.arg, first_slot), segment.fid_map)
+                    renumber(_of_the_plan(extents, _sized(parameter.arg, sizes), first_slot), segment.fid_map)
                     for parameter in kernel.parameters
                 ),
                 overlaps=True,
                 cluster=msgspec.UNSET if launch.cluster == 1 else launch.cluster,
+                members=launch.kernel.order.members or msgspec.UNSET,
             )
             for launch, kernel in zip(variant.launches, kernels, strict=True)
         ),
         tuned=dict(variant.decision.choice.knobs) if variant.decision and variant.decision.tuned else msgspec.UNSET,
     )
+
+
+def _sized(arg: Arg[SegmentFid], sizes: Mapping[str, Formula]) -> Arg[SegmentFid]:
+    """``arg`` with the ``sizes`` of symbols that only a segment has."""
+    return FormulaArg(formula=substitute(arg.formula, sizes)) if sizes and isinstance(arg, FormulaArg) else arg
 
 
 def _of_the_plan(extents: Mapping[Formula, int], arg: Arg[SegmentFid], first_slot: int) -> Arg[SegmentFid]:
@@ -360,22 +396,24 @@ def _intermediate_slots(segmented: SegmentedFusion) -> list[Slot]:
     first: dict[OriginalFid, int] = {}
     last: dict[OriginalFid, int] = {}
     for segment in segmented.segments:
+        together = segmented.together(segment)
         source |= {view: source.get(viewed, viewed) for view, viewed in segment.views.items()}
-        first |= {fid: segment.id for fid in segment.outputs if fid not in outputs and fid not in source}
+        first |= {fid: together[0] for fid in segment.outputs if fid not in outputs and fid not in source}
         for fid in (*segment.inputs, *segment.outputs):
-            last[source.get(fid, fid)] = segment.id
+            last[source.get(fid, fid)] = together[-1]
     return [
         Slot(id=index, fid=fid, bytes=fusion.value(fid).tensor.nbytes, first=first[fid], last=last[fid])
         for index, fid in enumerate(sorted(first))
     ]
 
 
-def _scratch_slots(variants: Sequence[VariantSpec], segment: int, first_id: int) -> list[Slot]:
-    """Scratch of one segment: each slot is as large as the greediest variant needs."""
+def _scratch_slots(variants: Sequence[VariantSpec], together: range, first_id: int) -> list[Slot]:
+    """Scratch of one segment, which runs at the time of those ``together``: each slot is as large as the greediest
+    variant needs."""
     count = max((len(variant.scratch) for variant in variants), default=0)
     slots = []
     for index in range(count):
         sizes = list(dict.fromkeys(variant.scratch[index] for variant in variants if index < len(variant.scratch)))
         size: Formula = sizes[0] if len(sizes) == 1 else ("max", *sizes)
-        slots.append(Slot(id=first_id + index, fid=None, bytes=size, first=segment, last=segment))
+        slots.append(Slot(id=first_id + index, fid=None, bytes=size, first=together[0], last=together[-1]))
     return slots

@@ -28,7 +28,7 @@ def eased_by_key(eased: Sequence[EasedChoice], segmented: SegmentedFusion) -> Ch
     by_key: dict[ChoiceKey, dict[str, Mapping[str, int]]] = {}
     for each in eased:
         if 0 <= each.segment < len(segmented.segments):
-            digest = segment_digest(segmented.segments[each.segment].fusion)
+            digest = segment_digest(segmented.segments[each.segment].scheduled)
             by_key.setdefault((digest, tuple(sorted(each.bucket.items()))), {})[each.way] = each.knobs
     return by_key
 
@@ -43,9 +43,9 @@ def scheduled(
 ) -> tuple[VariantSpec, ...]:
     """What the family of ``segment`` makes of it at ``sizes``: choices that are ``eased`` are taken before those that
     are ``tuned``. Raises :class:`KnobError` for one that no kernel can be made with."""
-    own = choices_at(eased, segment.fusion, sizes)
+    own = choices_at(eased, segment.scheduled, sizes)
     given = {**tuned, **{way: knobs for way, knobs in own.items() if knobs}}
-    variants = segment.family.schedule(segment.fusion.whole(), target, sizes, given)
+    variants = segment.variants(target, sizes, given)
     return tuple(_marked(variant, own) for variant in variants if not _is_left_out(variant, own))
 
 

@@ -36,14 +36,14 @@ def hbm_bytes(target: TargetPlan) -> Formula:
 
 
 def excess(expected: Expectation, target: TargetPlan, cases: Iterable[Mapping[str, int]]) -> list[Excess]:
-    """What ``target`` has more of than is ``expected``: segments, and bytes at the first of ``cases`` where they are
-    too many."""
+    """What ``target`` has more of than is ``expected``: segments, of which a group is one, and bytes at the first of
+    ``cases`` where they are too many."""
     bytes_ = (found for case in cases if (found := _excess_bytes(expected, target, case)))
     return [found for found in (_excess_segments(expected, target), next(bytes_, None)) if found]
 
 
 def _excess_segments(expected: Expectation, target: TargetPlan) -> Excess | None:
-    most, count = expected.segments, len(target.segments)
+    most, count = expected.segments, len({*target.together})
     if most is None or count <= most:
         return None
     cuts = [_cut(segment.id, why) for segment in target.segments for why in segment.why]

@@ -150,7 +150,7 @@ class _Easing:
         eased = eased_by_key(eased_in(self.planned.plan).get(target.name, ()), segmented)
         choices = choices_for(self.planned.tuned, segmented, target, self.toolchain)
         for point in points_at(segment):
-            tuned = choices_at(choices, segment.fusion, point.sizes)
+            tuned = choices_at(choices, segment.scheduled, point.sizes)
             prefix = f"{specialized_prefix(point.named)}_" if point.named else ""
             for spec in scheduled(segment, target, point.sizes, tuned, eased):
                 if spec.decision is not None:

@@ -124,15 +124,15 @@ class Point:
 
     @property
     def sizes(self) -> dict[str, int]:
-        return hinted_sizes(self.segment.fusion, self.named)
+        return hinted_sizes(self.segment.scheduled, self.named)
 
     @property
     def key(self) -> ChoiceKey:
-        return choice_key(self.segment.fusion, self.sizes)
+        return choice_key(self.segment.scheduled, self.sizes)
 
     def variants(self, target: Target, tuned: Tuned = NOT_TUNED) -> tuple[VariantSpec, ...]:
         """What the segment's family makes of it here. Raises :class:`KnobError`."""
-        return self.segment.family.schedule(self.segment.fusion.whole(), target, self.sizes, tuned)
+        return self.segment.variants(target, self.sizes, tuned)
 
 
 def encode_tuned(fusion: str, entries: Sequence[Entry]) -> str:
@@ -296,16 +296,18 @@ def choices_at(choices: ChoicesByKey, fusion: Fusion, sizes: Mapping[str, int]) 
 
 def points_of(segmented: SegmentedFusion) -> tuple[Point, ...]:
     """All :func:`points_at` which the segments are planned; of segments that are equal up to fids and names, those of
-    the first."""
+    the first. Members of a group, whose sizes differ, are not measured alone."""
     first: dict[object, Segment] = {}
     for segment in segmented.segments:
-        first.setdefault(signature(segment.fusion.whole(), overwritten_inputs(segment.fusion)), segment)
+        if segment.member is not None:
+            continue
+        first.setdefault(signature(segment.scheduled.whole(), overwritten_inputs(segment.scheduled)), segment)
     return tuple(point for segment in first.values() for point in points_at(segment))
 
 
 def points_at(segment: Segment) -> list[Point]:
     """The first case, then the sizes that the recipe names."""
-    return [Point(segment=segment, named=named) for named in ({}, *named_sizes(segment.fusion))]
+    return [Point(segment=segment, named=named) for named in ({}, *named_sizes(segment.scheduled))]
 
 
 def choices_for(

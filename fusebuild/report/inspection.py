@@ -130,6 +130,10 @@ class InspectedSegment(Struct, frozen=True, kw_only=True):
     eased: Annotated[
         tuple[EasedWay, ...] | UnsetType, Meta(description="in a compiled artifact where registers ran out")
     ] = UNSET
+    beside: Annotated[
+        tuple[int, int] | UnsetType,
+        Meta(description="the first and the last of the segments whose launches of one kernel are one, this one too"),
+    ] = UNSET
 
 
 class InspectedBoundary(Struct, frozen=True, kw_only=True):
@@ -269,7 +273,15 @@ class Inspection:
             why=segment.why,
             call=_call(segment.call) if isinstance(segment.call, LibraryCall) else UNSET,
             eased=self._eased(segment.id) or UNSET,
+            beside=self._beside(segment),
         )
+
+    def _beside(self, segment: PlanSegment) -> tuple[int, int] | UnsetType:
+        """The first and the last segment of the group of ``segment``."""
+        if segment.group is UNSET:
+            return UNSET
+        together = self._planned.together[segment.id]
+        return together[0], together[-1]
 
     def _expected(self) -> InspectedExpectation | None:
         segments, most = self.expected.segments, self.expected.bytes
@@ -444,6 +456,9 @@ def _segment_lines(segment: InspectedSegment, plan: Plan) -> list[str]:
     ]
     if segment.call:
         lines.append(f"  calls   {segment.call.as_text()}")
+    if segment.beside:
+        first, last = segment.beside
+        lines.append(f"  beside  segments {first} to {last}: launches of one kernel are one")
     for why in segment.why:
         cut, _, reasons = why.partition(": ")
         lines += [f"  {cut}", *(f"    {reason}" for reason in reasons.split("; "))]

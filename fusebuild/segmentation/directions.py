@@ -18,14 +18,16 @@ from fusebuild.segmentation.segmented import Segment, SegmentedFusion
 
 def backward_segments(segmented: SegmentedFusion) -> frozenset[int]:
     """The ids of the segments whose kernels walk backwards: those that can, and read a tensor that the last kernel
-    before them walked forwards. Views, which have no kernel, do not count as one."""
+    before them walked forwards. Views, which have no kernel, do not count as one; members of a group run together and
+    all walk forwards."""
     backward = set[int]()
     forward: Segment | None = None
     for segment in segmented.segments:
         if segment.family.runs is Runs.NOTHING:
             continue
         read = _walked(segment).intersection(segment.inputs)
-        if forward is not None and segment.family.walks_either_way and not read.isdisjoint(_walked(forward)):
+        turns = segment.family.walks_either_way and segment.member is None
+        if forward is not None and turns and not read.isdisjoint(_walked(forward)):
             backward.add(segment.id)
             forward = None
         else:

@@ -8,7 +8,7 @@ the schedulers about every task that changed, and says what it saves. Nothing ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import VIEW_SECONDS, CostModel
 from fusebuild.segmentation.dependencies import Dependencies, dependencies_of
 from fusebuild.segmentation.groups import SEARCH_LIMIT, run_order
+from fusebuild.segmentation.strangers import Strangers, strangers_in
 from fusebuild.target.table import Target
 
 REJECTED = 1e9
@@ -55,6 +56,7 @@ class Problem:
     dependencies: Dependencies
     acceptance: Acceptance
     costs: CostModel
+    strangers: Strangers
     futile: set[tuple[int, DraftState]] = field(default_factory=set)
     """Tasks of drafts that no move improves."""
     _tasks: dict[tuple[frozenset[int], frozenset[int]], DraftTask] = field(default_factory=dict)
@@ -65,7 +67,8 @@ class Problem:
     def of(cls, fusion: Fusion, target: Target) -> Problem:
         """That of ``fusion``, whose exprs must be primitive."""
         dependencies, acceptance = dependencies_of(fusion), Acceptance(fusion, target)
-        return cls(dependencies=dependencies, acceptance=acceptance, costs=CostModel(fusion, target))
+        costs, strangers = CostModel(fusion, target), strangers_in(fusion)
+        return cls(dependencies=dependencies, acceptance=acceptance, costs=costs, strangers=strangers)
 
     @property
     def fusion(self) -> Fusion:
@@ -113,9 +116,12 @@ class Problem:
         return self.costs.seconds(self.costs.task_bytes(exprs, reads, writes))
 
     def may_share(self, exprs: frozenset[int]) -> bool:
-        """False when two of ``exprs`` must not be in one task."""
+        """False when two of ``exprs`` must not, or had better not, be in one task."""
         dependencies = self.dependencies
-        return len(exprs) < 2 or (len(exprs & dependencies.calls) < 2 and not dependencies.holds_both_ends(exprs))
+        if len(exprs) < 2:
+            return True
+        is_allowed = len(exprs & dependencies.calls) < 2 and not dependencies.holds_both_ends(exprs)
+        return is_allowed and not self.strangers.are_in(exprs)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -169,8 +175,13 @@ class Draft:
     @classmethod
     def apart(cls, problem: Problem, exprs: Iterable[int]) -> Draft:
         """Every expr a task of its own."""
-        own = {index: frozenset([index]) for index in exprs}
-        return cls(problem, own, {index: index for index in own})
+        return cls.of_parts(problem, ((index,) for index in exprs))
+
+    @classmethod
+    def of_parts(cls, problem: Problem, parts: Iterable[Sequence[int]]) -> Draft:
+        """Each of ``parts`` a task, named after its first expr."""
+        own = {part[0]: frozenset(part) for part in parts}
+        return cls(problem, own, {index: name for name, part in own.items() for index in part})
 
     def copy(self) -> Draft:
         """A draft that changes on its own; what was weighed against this one can be committed to it."""
@@ -202,6 +213,14 @@ class Draft:
         """The expr that defines ``fid``; None for what comes from outside the scope."""
         index = self.fusion.definition(fid)
         return index if index in self.home else None
+
+    def after(self, name: int) -> set[int]:
+        """The tasks that wait for ``name``: readers, and writers over what it reads."""
+        return self._after(name)
+
+    def keys(self) -> dict[int, int]:
+        """Each task's first home expr: the earlier it is, the earlier the task runs where nothing else says when."""
+        return self._keys(self.parts)
 
     def in_order(self) -> list[int]:
         """The tasks in run order, the earliest exprs first among the ready ones."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fusebuild.errors import ScheduleError
 from fusebuild.ir.fid import OriginalFid
 from fusebuild.kernels.families import runs_nothing
 from fusebuild.segmentation.draft import REJECTED, Draft
-from fusebuild.segmentation.segmented import Segment, SegmentedFusion, bound_symbols, extract
+from fusebuild.segmentation.segmented import Extracted, Member, Segment, SegmentedFusion, bound_symbols, extract
 
 
 def segmented_fusion(draft: Draft) -> SegmentedFusion:
@@ -21,12 +21,19 @@ def segmented_fusion(draft: Draft) -> SegmentedFusion:
     if rejected:
         raise ScheduleError([acceptance.refusal(part.exprs, part.writes) for part in rejected])
     given = bound_symbols(fusion)
-    place = {name: position for position, name in enumerate(draft.in_order())}
+    order: Sequence[int] = draft.in_order()
+    flat: Mapping[int, Extracted] = {}
+    members: Mapping[int, Member] = {}
+    if len(order) > 1:
+        from fusebuild.segmentation.members import grouped  # only several tasks are members of groups
+
+        order, flat, members = grouped(draft, given)
+    place = {name: position for position, name in enumerate(order)}
     segments = []
     for name, position in place.items():
         part = draft.parts[name]
         task = acceptance.task(part.exprs, part.writes)
-        extracted, fid_map = extract(task, f"{fusion.name}_{position}", given)
+        extracted, fid_map = flat[name] if name in flat else extract(task, f"{fusion.name}_{position}", given)
         segments.append(
             Segment(
                 id=position,
@@ -35,7 +42,8 @@ def segmented_fusion(draft: Draft) -> SegmentedFusion:
                 fusion=extracted,
                 fid_map=fid_map,
                 rematerialized=_rematerialized(draft, name),
-                why=_reasons(draft, place, name),
+                why=_reasons(draft, place, name, members),
+                member=members.get(name),
             )
         )
     return SegmentedFusion(fusion=fusion, segments=tuple(segments))
@@ -50,15 +58,20 @@ def _rematerialized(draft: Draft, name: int) -> tuple[OriginalFid, ...]:
     return tuple(sorted(OriginalFid(fid) for index in copied for fid in fusion.exprs[index].outputs if fid in read))
 
 
-def _reasons(draft: Draft, place: Mapping[int, int], name: int) -> tuple[str, ...]:
-    """Why ``name`` is cut from each task that it reads from, or computes the same values as, and runs after."""
+def _reasons(draft: Draft, place: Mapping[int, int], name: int, members: Mapping[int, Member]) -> tuple[str, ...]:
+    """Why ``name`` is cut from each task that it reads from, or computes the same values as, and runs after; those of
+    its group, of which there may be ``members``, run together with it."""
     owners = {owner for fid in draft.parts[name].reads if (owner := draft.owner(fid)) is not None}
     same = {other for index in draft.parts[name].exprs for other in draft.holders[index]}
-    owners |= {other for other in same if place[other] < place[name]}
+    owners |= {other for other in same if place[other] < place[name] and not _are_together(members, other, name)}
     return tuple(
         f"cut from segment {place[owner]}: {_reason(draft, place, owner, name)}"
         for owner in sorted(owners, key=place.__getitem__)
     )
+
+
+def _are_together(members: Mapping[int, Member], a: int, b: int) -> bool:
+    return a in members and b in members and members[a].group == members[b].group
 
 
 def _reason(draft: Draft, place: Mapping[int, int], producer: int, reader: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from fusebuild.ir.fid import OriginalFid, SegmentFid
 from fusebuild.ir.formula import Formula, symbols, total
@@ -12,9 +13,27 @@ from fusebuild.ir.types import tensor_type
 from fusebuild.ir.values import Output
 from fusebuild.ir.verify import verify
 from fusebuild.kernels.alias.schedule import view_sources
+from fusebuild.kernels.common.choice import Tuned
 from fusebuild.kernels.common.family import Family, Runs
+from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.families import family_of
 from fusebuild.ops.footprint import read_bytes, written_bytes
+from fusebuild.target.table import Target
+
+ELEMENTS = "elements"
+"""The size of the tensors of a :class:`Member`, as a symbol. No other one is in its Fusion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """What a segment is in a group of ``count`` that are alike (:mod:`fusebuild.segmentation.members`), of which the
+    segment ``group`` is the first. ``fusion`` is the segment's own with tensors of one dim, of as many ``elements``: a
+    formula in the symbols of the whole Fusion. Fids are the same in both."""
+
+    group: int
+    count: int
+    fusion: Fusion
+    elements: Formula
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +52,19 @@ class Segment:
     fid_map: Mapping[SegmentFid, OriginalFid]
     rematerialized: tuple[OriginalFid, ...] = ()
     why: tuple[str, ...] = ()
+    member: Member | None = None
+
+    @property
+    def scheduled(self) -> Fusion:
+        """What its family makes kernels of."""
+        return self.fusion if self.member is None else self.member.fusion
+
+    def variants(self, target: Target, sizes: Mapping[str, int], tuned: Tuned) -> tuple[VariantSpec, ...]:
+        """What its family makes of it at ``sizes``, with choices that are ``tuned``. A launch has clusters of one size,
+        so that members of a group have none. Raises :class:`KnobError` for a choice that no kernel can be made with.
+        """
+        own = target if self.member is None else replace(target, cluster=1)
+        return self.family.schedule(self.scheduled.whole(), own, sizes, tuned)
 
     @property
     def family(self) -> Family:
@@ -72,6 +104,12 @@ class SegmentedFusion:
     fusion: Fusion
     segments: tuple[Segment, ...]
 
+    def together(self, segment: Segment) -> range:
+        """The ids of the segments that run at the time of ``segment``: those of its group."""
+        member = segment.member
+        first, count = (segment.id, 1) if member is None else (member.group, member.count)
+        return range(first, first + count)
+
     @property
     def boundaries(self) -> tuple[OriginalFid, ...]:
         """Original fids of the intermediates in global memory: written by one segment and read by another."""
@@ -101,6 +139,10 @@ def scalar_closure(fusion: Fusion, exprs: Iterable[int]) -> tuple[int, ...]:
         closed.add(index)
         waiting += fusion.exprs[index].inputs
     return tuple(sorted(closed))
+
+
+Extracted: TypeAlias = "tuple[Fusion, Mapping[SegmentFid, OriginalFid]]"
+"""A task as a Fusion of its own, and the map from its inputs and outputs to original fids."""
 
 
 def extract(

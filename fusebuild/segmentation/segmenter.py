@@ -25,6 +25,7 @@ from fusebuild.segmentation.reasons import segmented_fusion
 from fusebuild.segmentation.refine import refine
 from fusebuild.segmentation.rematerialize import rematerialize
 from fusebuild.segmentation.segmented import SegmentedFusion, dense_outputs
+from fusebuild.segmentation.strangers import small_parts
 from fusebuild.target.table import Target
 
 MOST_RANKED = 40
@@ -81,7 +82,7 @@ def _together(problem: Problem, groups: Sequence[tuple[int, ...]]) -> tuple[tupl
     """All ``groups`` as one where a scheduler takes that, fewer where it only has too many tensors, else as
     they are."""
     exprs = tuple(sorted(index for group in groups for index in group))
-    if len(groups) < 2:
+    if len(groups) < 2 or problem.strangers.are_in(exprs):
         return tuple(groups)
     if problem.acceptance.scheduler(exprs):
         return (exprs,)
@@ -127,11 +128,13 @@ def _improved(draft: Draft) -> Draft:
 
 def _cut(problem: Problem, group: tuple[int, ...]) -> GroupCut:
     """One group, whole where a scheduler takes it, else in the best of the cuts that the ranks lead to."""
-    if problem.acceptance.scheduler(group):
+    has_strangers = problem.strangers.are_in(group)
+    if not has_strangers and problem.acceptance.scheduler(group):
         return GroupCut(held={0: frozenset(range(len(group)))}, home=dict.fromkeys(range(len(group)), 0))
     drafts = []
+    apart = small_parts(problem.fusion, group) if has_strangers else [(index,) for index in group]
     for rank in RANKS if len(group) <= MOST_RANKED else RANKS[:1]:
-        draft = Draft.apart(problem, group)
+        draft = Draft.of_parts(problem, apart)
         merge(draft, rank)
         drafts.append(_improved(draft))
     best = min(drafts, key=lambda draft: draft.seconds)

@@ -17,6 +17,7 @@ from fusebuild.pipeline import compile_recipes
 from fusebuild.target.table import TARGETS
 from support.axpy_artifact import members_of, resealed
 from support.host_artifacts import require_toolchain
+from support.many_tensors import decay_text
 from support.small_recipes import NORM, NORM_INPUTS, PAIR, text_of
 
 SCALED = """\
@@ -36,7 +37,13 @@ outputs:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     require_toolchain("sm_90")
     folder = tmp_path_factory.mktemp("parameters")
-    texts = {"scaled": SCALED, "pair": PAIR, "norm": text_of(NORM_INPUTS, NORM, {"y": "bfloat16"}, name="norm")}
+    texts = {
+        "scaled": SCALED,
+        "pair": PAIR,
+        "norm": text_of(NORM_INPUTS, NORM, {"y": "bfloat16"}, name="norm"),
+        "few": decay_text(["M", "N"], name="few"),
+        "many": decay_text(["M", "N"] * 100, name="many"),  # whose tables take more than 4 KiB
+    }
     paths = [folder / f"{name}.yaml" for name in texts]
     for path, text in zip(paths, texts.values(), strict=True):
         path.write_text(text)
@@ -59,7 +66,7 @@ def with_args(plan: Plan, change: Callable[[Any], Any]) -> Plan:
     return msgspec.structs.replace(plan, targets=(msgspec.structs.replace(target, segments=segments),))
 
 
-@pytest.mark.parametrize("name", ["scaled", "pair", "norm"])
+@pytest.mark.parametrize("name", ["scaled", "pair", "norm", "few", "many"])
 def test_what_cubins_take_is_what_their_plan_gives(folder: Path, name: str) -> None:
     (path,) = folder.glob(f"{name}*.fuse")
     artifact: Artifact = open_artifact(path)

@@ -32,6 +32,7 @@ from fusebuild.planning.planned import PlannedRecipe
 from fusebuild.recipe.recipe import load_recipe
 from fusebuild.target.table import TARGETS
 from support.golden import Golden
+from support.many_tensors import clip_text, decay_text
 from support.places import FUSIONS, GOLDEN, RECIPES, ROOT, TESTS
 from support.small_recipes import SUM_THEN_ADD, planned_file, recipe_of, text_of
 
@@ -150,6 +151,15 @@ def test_golden_index_reads(name: str, golden: Golden) -> None:
     recipe = recipe_of(text_of(inputs, body, outputs, name=name), f"{name}.yaml")
     first = next(launched(plan_recipe(recipe, [SM_90])))
     golden(KERNELS / "index_reads" / f"{name}_{first.stem}.cu", first.kernel.text)
+
+
+def test_golden_members(golden: Golden) -> None:
+    """Kernels that run the launches of three tensors as one: elementwise ones, and a sum with its finish."""
+    shapes = ["M", "N, K", "7"]
+    texts = {"decay": decay_text(shapes), "clip": clip_text(["M", "N, K", "L"])}
+    found = {(name, stem): kernel for name, text in texts.items() for stem, kernel in kernels(text).items()}
+    for name, stem in (("decay", "0_vec4_int32"), ("clip", "0_vec4_int32"), ("clip", "0_vec4_int32_finish")):
+        golden(KERNELS / "members" / f"{name}_{stem}.cu", found[name, stem].text)
 
 
 SHOWN_OR_SCANS = sorted(

@@ -52,11 +52,16 @@ class TestSegments:
         )
 
     def test_segments_that_share_nothing(self) -> None:
-        text = 'fusion: f\ninputs: {x: "float[M]", y: "float[N]"}\nbody: |\n  a = x * 2.0\n  b = y * 2.0\n'
+        text = 'fusion: f\ninputs: {x: "float[M]", y: "float[N]"}\nbody: |\n  a = x * 2.0\n  b = sin(y)\n'
         recipe = recipe_of(f"{text}outputs: {{a: , b: }}\nexpect: {{segments: 0}}\n")
         with pytest.raises(ExpectationError, match="2 segments, and at most 0 are expected") as caught:
             require_expected([plan_recipe(recipe, [TARGETS["sm_90"]])])
         assert "hint: each segment reads only what the caller gives" in str(caught.value)
+
+    def test_those_that_run_side_by_side_are_one(self) -> None:
+        text = 'fusion: f\ninputs: {x: "float[M]", y: "float[N]"}\nbody: |\n  a = x * 2.0\n  b = y * 2.0\n'
+        recipe = recipe_of(f"{text}outputs: {{a: , b: }}\nexpect: {{segments: 1}}\n")
+        require_expected([plan_recipe(recipe, [TARGETS["sm_90"]])])
 
 
 class TestBytes:

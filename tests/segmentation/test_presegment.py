@@ -63,21 +63,21 @@ class TestShattering:
     def test_only_the_rejected_group_is_searched(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """No kernel reduces ``p`` along both dims; what follows the mark is taken as it is."""
         searched: list[list[str]] = []
-        apart = Draft.apart.__func__  # type: ignore[attr-defined]
+        of_parts = Draft.of_parts.__func__  # type: ignore[attr-defined]
 
-        def spy(cls: type[Draft], problem: Problem, exprs: Iterable[int]) -> Draft:
-            fusion = problem.dependencies.fusion
-            searched.append([fusion.exprs[index].op for index in exprs])
-            return apart(cls, problem, exprs)  # type: ignore[no-any-return]
+        def spy(cls: type[Draft], problem: Problem, parts: Iterable[tuple[int, ...]]) -> Draft:
+            fusion, apart = problem.dependencies.fusion, list(parts)
+            searched.append([fusion.exprs[index].op for part in apart for index in part])
+            return of_parts(cls, problem, apart)  # type: ignore[no-any-return]
 
-        monkeypatch.setattr(segmenter.Draft, "apart", classmethod(spy))
+        monkeypatch.setattr(segmenter.Draft, "of_parts", classmethod(spy))
         body = "p = exp(x)\nr = sum(p, dims=[2])\nc = sum(p, dims=[0])\nm = segment_set(r)\ny = m * 2.0 + 1.0"
         segmented = cut(body, "c y", CUBE)
         assert {tuple(each) for each in searched} == {("exp", "sum", "sum", "segment_set")}
         assert ops(segmented)[-1] == ["mul", "add"]
 
     def test_an_accepted_group_is_searched_by_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(segmenter.Draft, "apart", classmethod(lambda *_: pytest.fail("searched")))
+        monkeypatch.setattr(segmenter.Draft, "of_parts", classmethod(lambda *_: pytest.fail("searched")))
         cut("a = exp(x)\nb = segment_set(a)\ny = b * 2.0", "y")
 
 

@@ -14,6 +14,7 @@ from fusebuild.segmentation.dependencies import dependencies_of
 from fusebuild.segmentation.draft import Draft, Problem
 from fusebuild.segmentation.rematerialize import rematerialize
 from fusebuild.segmentation.segmented import dense_outputs
+from fusebuild.segmentation.strangers import strangers_in
 from fusebuild.target.table import TARGETS
 from support.covers import total_hbm_bytes
 from support.seed_003 import nvfuser_fusion_id1
@@ -60,7 +61,10 @@ class TestSeed003:
         first = closure(fusion, {t33, t42, *self.CROSSING})
         second = closure(fusion, {t44, t48, t82}, self.CROSSING)
         problem = Problem(
-            dependencies=dependencies_of(fusion), acceptance=AnyTask(fusion, SM_90), costs=CostModel(fusion, SM_90)
+            dependencies=dependencies_of(fusion),
+            acceptance=AnyTask(fusion, SM_90),
+            costs=CostModel(fusion, SM_90),
+            strangers=strangers_in(fusion),
         )
         home = dict.fromkeys(second, 1) | dict.fromkeys(first, 0)
         return Draft(problem, {0: first, 1: second}, home)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fusebuild.artifact.plan import MOST_TABLE_BYTES, table_bytes
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.kernels.common.spec import PARAMETER_BYTES
 from fusebuild.pipeline import plan_recipe
@@ -24,8 +25,8 @@ MOST = 2.2
 MANY = 4000
 
 
-def elementwise(count: int, shape: Callable[[int], str]) -> str:
-    """So many tensors, each doubled by itself."""
+def elementwise(count: int, shape: Callable[[int], str], factor: Callable[[int], int] = lambda i: 2) -> str:
+    """So many tensors, each multiplied by itself, all by 2 where no other ``factor`` is given."""
     names = range(count)
     return "\n".join(
         [
@@ -33,7 +34,7 @@ def elementwise(count: int, shape: Callable[[int], str]) -> str:
             "inputs:",
             *(f"  x{i}: float[{shape(i)}]" for i in names),
             "body: |",
-            *(f"  y{i} = x{i} * 2.0" for i in names),
+            *(f"  y{i} = x{i} * {factor(i)}.0" for i in names),
             "outputs:",
             *(f"  y{i}: float" for i in names),
         ]
@@ -88,8 +89,10 @@ def summed(count: int) -> str:
 @pytest.mark.parametrize(
     ("text", "most"),
     [
-        pytest.param(elementwise(2500, lambda i: "N"), 2, id="apart"),
-        pytest.param(elementwise(2500, lambda i: "M, N"), 2, id="apart, of two sizes", marks=pytest.mark.exhaustive),
+        pytest.param(elementwise(2500, lambda i: "N", lambda i: i), 2, id="apart"),
+        pytest.param(
+            elementwise(2500, lambda i: "M, N", lambda i: i), 2, id="apart, of two sizes", marks=pytest.mark.exhaustive
+        ),
         pytest.param(summed(4500), 2, id="in a chain", marks=pytest.mark.exhaustive),
     ],
 )
@@ -101,13 +104,22 @@ def test_a_kernel_has_no_more_parameters_than_its_target_allows(text: str, most:
         assert PARAMETER_BYTES * len(kernel.parameters) <= TARGETS["sm_90"].parameter_bytes
 
 
+def test_alike_ones_are_groups_whose_tables_are_no_larger() -> None:
+    (target,) = plan_recipe(
+        parse_recipe(elementwise(2500, lambda i: "N"), "wide.yaml"), [TARGETS["sm_90"]]
+    ).plan.targets
+    assert len({*target.together}) == 4
+    launches = [launch for each in target.segments for variant in each.variants for launch in variant.launches]
+    assert max(table_bytes(launch.members or 0, len(launch.args)) for launch in launches) <= MOST_TABLE_BYTES
+
+
 def test_parameters_of_a_wide_fusion_compile_and_more_would_not(tmp_path: Path) -> None:
     """nvcc's own bound is the target's. The bodies of kernels so wide take minutes, and have no part in it."""
     require_toolchain("sm_90")
     target, nvcc = TARGETS["sm_90"], find_toolchain([TARGETS["sm_90"]]).nvcc
     assert nvcc is not None
     most = target.parameter_bytes // PARAMETER_BYTES
-    planned = plan_recipe(parse_recipe(elementwise(2100, lambda i: "N"), "wide.yaml"), [target])
+    planned = plan_recipe(parse_recipe(elementwise(2100, lambda i: "N", lambda i: i), "wide.yaml"), [target])
     (kernel, *_) = planned.kernels["sm_90"].values()
     head, end, _ = kernel.source.partition(") {")
     sources = {f"{head}{end}}}\n": True}

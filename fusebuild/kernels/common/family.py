@@ -77,6 +77,9 @@ class Family:
     reads_slices_by_vectors: bool = False
     """Whether kernels read slices of inputs as they do inputs, by vectors; others have slices given as inputs."""
 
+    takes_members: bool = False
+    """Whether one launch of its kernels may be many, where tensors are flat (:mod:`fusebuild.segmentation.members`)."""
+
     walks_either_way: bool = False
     """Whether its kernels can walk their tensors from the end as well as from the beginning."""
 

@@ -14,7 +14,7 @@ from fusebuild.artifact.plan import Arg, FormulaArg, ScalarArg, StrideArg, Tenso
 from fusebuild.errors import SourceLocation
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fid import SegmentFid
-from fusebuild.ir.formula import Formula, evaluate, known_value, show, symbols
+from fusebuild.ir.formula import Formula, evaluate, known_value, product, show, substitute, symbols
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.values import Value
 from fusebuild.kernels.common.choice import Decision
@@ -169,6 +169,10 @@ class Order:
     """Whether the next kernel may begin as soon as all blocks of this one have
     (:mod:`fusebuild.kernels.common.overlap`)."""
 
+    members: int = 0
+    """As many launches of it are one at most, whose arguments it is given in a table; 0 where each is its own
+    (:mod:`fusebuild.segmentation.members`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
@@ -224,6 +228,11 @@ class LaunchSpec:
     starts_early: bool = False
     cluster: Formula = 1
 
+    def at(self, sizes: Mapping[str, Formula]) -> LaunchSpec:
+        """This for ``sizes`` of symbols; its kernel stays as it is."""
+        x, y, z = (substitute(size, sizes) for size in self.grid)
+        return replace(self, grid=(x, y, z), shared_bytes=substitute(self.shared_bytes, sizes))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantSpec:
@@ -251,6 +260,19 @@ class VariantSpec:
         the last one. What a block does to its share stays the same, and so do the results.
         """
         return self.with_kernels(lambda kernel: replace(kernel, order=replace(kernel.order, backwards=True)))
+
+    def at(self, sizes: Mapping[str, Formula]) -> VariantSpec:
+        """This for ``sizes`` of symbols; its kernels, whatever they are given, stay as they are."""
+        launches = tuple(launch.at(sizes) for launch in self.launches)
+        guard, scratch = (tuple(substitute(each, sizes) for each in said) for said in (self.guard, self.scratch))
+        return replace(self, guard=guard, scratch=scratch, launches=launches)
+
+    def with_members(self, count: int) -> VariantSpec:
+        """This with kernels that run as many launches as ``count`` as one, whose blocks are counted one after another:
+        those along y, where there is one along x."""
+        launches = tuple(replace(each, grid=(product(each.grid), 1, 1), cluster=1) for each in self.launches)
+        with_rows = replace(self, launches=launches)
+        return with_rows.with_kernels(lambda kernel: replace(kernel, order=replace(kernel.order, members=count)))
 
 
 def axis_domain(task: Task) -> AxisDomain:

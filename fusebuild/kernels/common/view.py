@@ -159,6 +159,8 @@ def is_named(name: str, statements: Iterable[str]) -> bool:
 
 def walking_block(spec: KernelSpec) -> str:
     """The number of the block along x, counted from the last one where the kernel walks backwards."""
+    if spec.order.members:
+        return "member.block"
     return "fb::grid_x() - 1 - fb::block_x()" if spec.order.backwards else "fb::block_x()"
 
 

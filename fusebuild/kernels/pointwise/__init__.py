@@ -25,6 +25,7 @@ FAMILY = Family(
     },
     has_short_blocks=True,
     reads_slices_by_vectors=True,
+    takes_members=True,
     walks_either_way=True,
 )
 

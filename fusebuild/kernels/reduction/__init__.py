@@ -10,6 +10,7 @@ from fusebuild.kernels.reduction.schedule import check, check_storing, variants
 FAMILY = Family(
     folder="reduction",
     name="reduction",
+    takes_members=True,
     check=check,
     variants=variants,
     views={"reduction_inner": reduction_inner, "reduction_outer": reduction_outer},

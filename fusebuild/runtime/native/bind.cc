@@ -54,13 +54,7 @@ static int64_t ElementBytes(const DLTensor& tensor) {
   return (tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
 }
 
-/// The bytes [first, last) that a tensor's elements lie in; both are equal for an empty tensor.
-struct ByteRange {
-  const char *first, *last;
-  bool Overlaps(const ByteRange& other) const { return first < other.last && other.first < last; }
-};
-
-static ByteRange Range(const DLTensor& tensor) {
+ByteRange Range(const DLTensor& tensor) {
   const char* base = Address(tensor);
   if (Numel(tensor) == 0) return {base, base};
   const int64_t bytes = ElementBytes(tensor);

@@ -44,6 +44,14 @@ inline bool IsAligned(const char* address, int64_t bytes) {
   return (divisor & (divisor - 1)) == 0 ? (number & (divisor - 1)) == 0 : number % divisor == 0;
 }
 
+/// The bytes [first, last) that a tensor's elements lie in; both are equal for an empty tensor.
+struct ByteRange {
+  const char *first, *last;
+  bool Overlaps(const ByteRange& other) const { return first < other.last && other.first < last; }
+};
+
+ByteRange Range(const DLTensor& tensor);
+
 /// Whether two tensors are known to share no element: their ranges do not overlap, or they lie between each
 /// other as slices of one tensor do.
 bool AreApart(const DLTensor& a, const DLTensor& b);

@@ -41,6 +41,7 @@ class Executor {
   void ReadOuts(const tvm::ffi::AnyView* outs, Bound* bound, Given* given) const;
   void CheckOut(size_t output, const DLTensor& tensor, const Bound& bound, const Resolved& resolved,
                 const Given& given) const;
+  bool OverwritesApart(const Bound& bound) const;
   void CheckOverwrites(const Bound& bound) const;
   void AskDevice(Bound* bound) const;
   void AnswerAlignments(Bound* bound) const;

@@ -8,6 +8,9 @@
 namespace fusebuild {
 namespace {
 
+/// What a table of arguments may take (fusebuild/artifact/plan.py).
+constexpr int64_t kMostTableBytes = 32760;
+
 /// Reads one plan. The order of the steps matters: values before what names them, memory before args.
 class Reader {
  public:
@@ -281,7 +284,8 @@ class Reader {
   // Segments.
 
   void ReadSegment(const Json& json) {
-    Segment segment{json["id"].Int(), {}, {}};
+    Segment segment{json["id"].Int(), std::nullopt, {}, {}};
+    if (json.Has("group")) segment.group = json["group"].Int();
     if (json.Has("call")) segment.call = ReadCall(json["call"]);
     for (const Json& variant_json : json["variants"].Items()) {
       Variant variant{variant_json["name"].String(), {}, {}};
@@ -350,17 +354,37 @@ class Reader {
     const bool uses_shared = !launch.shared_bytes.IsConstant() || launch.shared_bytes.Evaluate({}) > 0;
     launch.kernel = KernelIndex(json["kernel"].String(), uses_shared);
     for (const Json& arg : json["args"].Items()) launch.args.push_back(ReadArg(arg));
+    if (json.Has("members")) launch.members = ReadMembers(json, launch);
     CheckParameters(json["args"], launch);
     launch.overlaps = ReadFlag(json, "overlaps");
     launch.cluster = json.Has("cluster") ? Compile(json["cluster"]) : Formula(1);
     return launch;
   }
 
+  // A table holds where the blocks of each launch begin, one row of them, and its arguments.
+  static int64_t ReadMembers(const Json& json, const Launch& launch) {
+    const int64_t members = json["members"].Int(), args = static_cast<int64_t>(launch.args.size());
+    const int64_t most = kMostTableBytes / (8 * (args + 1));
+    if (members < 1 || members > most)
+      json["members"].Fail("expected 1 to " + std::to_string(most) + " launches of " + std::to_string(args) +
+                           " arguments in a table");
+    const bool is_row = IsOne(launch.grid[1]) && IsOne(launch.grid[2]) && !json.Has("cluster");
+    if (!is_row || !launch.shared_bytes.IsConstant())
+      json["members"].Fail("launches in a table are rows of blocks with as much shared memory");
+    return members;
+  }
+
+  static bool IsOne(const Formula& size) { return size.IsConstant() && size.Evaluate({}) == 1; }
+
   // A kernel has one list of parameters, whatever launches it.
   void CheckParameters(const Json& json, const Launch& launch) {
     std::string types;
     for (const Arg& arg : launch.args) types += arg.type;
     if (types.empty()) json.Fail("a kernel without arguments can write nothing");
+    if (launch.members > 0) {
+      const std::string digits = std::to_string(launch.members);
+      types += "*" + std::string(5 - digits.size(), '0') + digits;
+    }
     std::string& known = plan_.kernel_parameters[launch.kernel];
     if (!known.empty() && known != types)
       json.Fail("the kernel is launched with " + known + " elsewhere, and here with " + types);

@@ -100,6 +100,7 @@ struct Launch {
   Formula shared_bytes, cluster;  // blocks that run together, neighbours along y
   std::vector<Arg> args;
   bool overlaps = false;  // may begin before what is before it has ended; its kernel waits for that
+  int64_t members = 0;    // its kernel takes the arguments of so many launches in a table; 0: its own alone
 };
 
 struct Variant {
@@ -125,9 +126,11 @@ struct LibraryCall {
   std::vector<BatchDim> batch;
 };
 
-/// What runs is a variant's launches, or a library call, or nothing where there are only views.
+/// What runs is a variant's launches, or a library call, or nothing where there are only views. None of those
+/// of one group, which are neighbours, waits for another.
 struct Segment {
   int64_t id;
+  std::optional<int64_t> group;
   std::vector<Variant> variants;
   std::optional<LibraryCall> call;
 };

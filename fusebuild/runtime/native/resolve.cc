@@ -14,6 +14,7 @@ constexpr int64_t kSlotAlignment = 256;
 constexpr int64_t kMaxSlotBytes = int64_t{1} << 56;  // more than any machine has
 constexpr int64_t kMaxGrid[3] = {2147483647, 65535, 65535};
 constexpr int64_t kMaxSharedBytes = 2147483647;
+constexpr uint64_t kNoBlock = INT32_MAX;  // behind the last block that any grid has
 constexpr int64_t kMaxClusterBlocks = 8;  // what every GPU with clusters has
 
 bool GuardHolds(const Variant& variant, const Environment& environment) {
@@ -51,14 +52,10 @@ class Resolver {
     for (const Value& value : plan_.values) CheckView(value);
     resolved_->workspace_bytes = PackSlots(plan_.slots, bytes, &resolved_->slot_offsets);
     if (variant) CheckForced(*variant);
-    for (const Segment& segment : plan_.segments) {
-      if (segment.call) AddCall(*segment.call);
-      if (segment.variants.empty()) continue;  // a call, or views only
-      const Variant& chosen = Choose(segment, variant);
-      const size_t before = resolved_->launches.size();
-      MakeRoomFor(chosen);
-      for (const Launch& launch : chosen.launches) AddLaunch(launch);
-      if (!chosen.launches.empty() && resolved_->launches.size() == before) CheckNothingToDo(segment, chosen);
+    for (size_t first = 0, end = 0; first < plan_.segments.size(); first = end) {
+      end = EndOfGroup(first);
+      if (plan_.segments[first].call) AddCall(*plan_.segments[first].call);
+      AddGroup(first, end, variant);
     }
     return resolved_;
   }
@@ -218,10 +215,96 @@ class Resolver {
                     ": no variant fits these inputs");
   }
 
+  // The segment behind the last one of the group that begins with segment `first`.
+  size_t EndOfGroup(size_t first) const {
+    const std::vector<Segment>& segments = plan_.segments;
+    size_t end = first + 1;
+    while (end < segments.size() && segments[first].group && segments[end].group == segments[first].group)
+      ++end;
+    return end;
+  }
+
+  // The launches of the segments from `first` to before `end`, none of which waits for another: the first of
+  // each, then the second of each, and so on.
+  void AddGroup(size_t first, size_t end, std::optional<int64_t> forced) {
+    std::vector<const Variant*> chosen(end - first);
+    size_t most = 0;
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      const Segment& segment = plan_.segments[first + i];
+      chosen[i] = segment.variants.empty() ? nullptr : &Choose(segment, forced);  // a call, or views only
+      if (chosen[i] == nullptr) continue;
+      MakeRoomFor(*chosen[i]);
+      if (!chosen[i]->launches.empty() && !LaunchesSomething(*chosen[i]))
+        CheckNothingToDo(segment, *chosen[i]);
+      most = std::max(most, chosen[i]->launches.size());
+    }
+    for (size_t stage = 0; stage < most; ++stage) {
+      std::vector<const Launch*> launches;
+      for (const Variant* variant : chosen) {
+        if (variant == nullptr || stage >= variant->launches.size()) continue;
+        const Launch& launch = variant->launches[stage];
+        launch.members > 0 ? launches.push_back(&launch) : AddLaunch(launch);
+      }
+      AddSideBySide(launches);
+    }
+  }
+
+  bool LaunchesSomething(const Variant& variant) const {
+    return std::any_of(variant.launches.begin(), variant.launches.end(), [&](const Launch& launch) {
+      return std::all_of(launch.grid, launch.grid + 3,
+                         [&](const Formula& size) { return size.Evaluate(environment_) != 0; });
+    });
+  }
+
+  // Launches whose kernels take tables: those of one kernel as one, or as few as tables and a grid have room
+  // for.
+  void AddSideBySide(std::vector<const Launch*> waiting) {
+    while (!waiting.empty()) {
+      const Launch& first = *waiting.front();
+      std::vector<const Launch*> taken, others;
+      int64_t blocks = 0;
+      for (const Launch* launch : waiting) {
+        const int64_t own = launch->grid[0].Evaluate(environment_);
+        if (own == 0) continue;
+        if (own < 0 || own > kMaxGrid[0]) CheckLaunch(*launch, Sized(*launch));
+        const bool has_room =
+            static_cast<int64_t>(taken.size()) < first.members && own <= kMaxGrid[0] - blocks;
+        const bool goes_along = has_room && IsAlike(*launch, first);
+        if (goes_along) blocks += own;
+        (goes_along ? taken : others).push_back(launch);
+      }
+      if (!taken.empty()) AddTable(taken, blocks);
+      waiting = std::move(others);
+    }
+  }
+
+  static bool IsAlike(const Launch& launch, const Launch& other) {
+    return launch.kernel == other.kernel && std::equal(launch.block, launch.block + 3, other.block);
+  }
+
+  // One launch of so many `blocks` for all of `members`, with their table (members.cuh).
+  void AddTable(const std::vector<const Launch*>& members, int64_t blocks) {
+    const Launch& first = *members.front();
+    ResolvedLaunch result = Sized(first);
+    result.grid[0] = blocks;
+    CheckLaunch(first, result);
+    std::vector<uint64_t>& values = resolved_->values;
+    values.resize(values.size() + first.members, kNoBlock);
+    int64_t begin = 0;
+    for (size_t i = 0; i < members.size(); ++i) {
+      values[result.first_value + i] = static_cast<uint64_t>(begin);
+      begin += members[i]->grid[0].Evaluate(environment_);
+    }
+    for (const Launch* member : members) AddArgs(*member);
+    result.num_values = static_cast<size_t>(first.members) * (first.args.size() + 1);
+    values.resize(result.first_value + result.num_values);
+    resolved_->launches.push_back(result);
+  }
+
   // Room for all that launches of `variant` may add.
   void MakeRoomFor(const Variant& variant) {
     size_t args = 0;
-    for (const Launch& launch : variant.launches) args += launch.args.size();
+    for (const Launch& launch : variant.launches) args += launch.args.size() + (launch.members > 0);
     resolved_->launches.reserve(resolved_->launches.size() + variant.launches.size());
     resolved_->values.reserve(resolved_->values.size() + args);
     resolved_->patches.reserve(resolved_->patches.size() + args);
@@ -229,6 +312,15 @@ class Resolver {
 
   // Adds nothing where there is nothing to launch.
   void AddLaunch(const Launch& launch) {
+    const ResolvedLaunch result = Sized(launch);
+    if (std::find(result.grid, result.grid + 3, 0) != result.grid + 3) return;
+    CheckLaunch(launch, result);
+    AddArgs(launch);
+    resolved_->launches.push_back(result);
+  }
+
+  // `launch` in numbers; its arguments are still to be added.
+  ResolvedLaunch Sized(const Launch& launch) const {
     ResolvedLaunch result{launch.kernel,
                           {},
                           {},
@@ -237,13 +329,14 @@ class Resolver {
                           resolved_->values.size(),
                           launch.args.size(),
                           launch.overlaps};
-    bool empty = false;
     for (int dim = 0; dim < 3; ++dim) {
       result.grid[dim] = launch.grid[dim].Evaluate(environment_);
       result.block[dim] = launch.block[dim];
-      empty |= result.grid[dim] == 0;
     }
-    if (empty) return;
+    return result;
+  }
+
+  void CheckLaunch(const Launch& launch, const ResolvedLaunch& result) const {
     for (int dim = 0; dim < 3; ++dim) {
       if (result.grid[dim] >= 1 && result.grid[dim] <= kMaxGrid[dim]) continue;
       ThrowValueError(plan_.fusion + ": kernel " + plan_.kernels[launch.kernel] + ": grid " +
@@ -260,11 +353,13 @@ class Resolver {
                       std::to_string(result.cluster) + " blocks, expected 1 to " +
                       std::to_string(kMaxClusterBlocks));
     }
+  }
+
+  void AddArgs(const Launch& launch) {
     for (const Arg& arg : launch.args) {
       CheckSlotOf(launch, arg);
       AddArg(arg);
     }
-    resolved_->launches.push_back(result);
   }
 
   struct BatchWalk {

@@ -24,6 +24,7 @@
 #include "fusebuild/exchange.cuh"
 #include "fusebuild/flat.cuh"
 #include "fusebuild/math.cuh"
+#include "fusebuild/members.cuh"
 #include "fusebuild/order.cuh"
 #include "fusebuild/partition.cuh"
 #include "fusebuild/pieces.cuh"

@@ -20,6 +20,16 @@
 #define FUSEBUILD_ENTRY(name)
 #define FUSEBUILD_CLUSTER_ENTRY(name, cluster)
 
+// A kernel that runs as many launches as one (members.cuh): NAME_member is what a block of one of them does.
+#define FUSEBUILD_MEMBER(max_threads, min_blocks)                         \
+  constexpr int kMemberThreads = max_threads, kMemberBlocks = min_blocks; \
+  FUSEBUILD_DEVICE void
+#define FUSEBUILD_MEMBERS_ENTRY(name, count)                                                           \
+  extern "C" __global__ void __launch_bounds__(kMemberThreads, kMemberBlocks)                          \
+      name(const __grid_constant__ decltype(::fusebuild::members_of<count>(&name##_member)) members) { \
+    ::fusebuild::run_member<name##_member>(members);                                                   \
+  }
+
 namespace fusebuild {
 
 FUSEBUILD_DEVICE int thread_x() { return static_cast<int>(threadIdx.x); }
@@ -367,6 +377,12 @@ template <typename T>
 FUSEBUILD_DEVICE void forget_origin(const T*& address) {
   asm volatile("" : "+l"(address));
   __builtin_assume(__isGlobal(address));  // or else it would be read as one of any memory
+}
+
+// From here on the compiler knows what it knows of every pointer that is a kernel's own parameter.
+template <typename T>
+FUSEBUILD_DEVICE void known_to_be_global(T* address) {
+  __builtin_assume(__isGlobal(address));
 }
 
 // The upper word of the product of two.

@@ -84,11 +84,16 @@ inline int32_t run_grid(const Kernel& kernel, int along_x, int64_t along_y, cons
   return kOk;
 }
 
+// What is passed by reference stays where it is: a table would not fit on a thread's stack.
 template <typename T>
 T read_argument(const void* address) {
-  T value;
-  memcpy(&value, address, sizeof(T));
-  return value;
+  if constexpr (std::is_reference_v<T>) {
+    return *static_cast<const std::remove_reference_t<T>*>(address);
+  } else {
+    T value;
+    memcpy(&value, address, sizeof(T));
+    return value;
+  }
 }
 
 // A parameter's kind and bytes: "p8" for a pointer, "i8", "i4" and "i1" for integers, "f8", "f4" and "f2" for
@@ -108,6 +113,22 @@ constexpr Signature<Parameters...> signature_of(void (*)(Parameters...)) {
   Signature<Parameters...> signature{};
   int end = 0;
   ((signature.text[end++] = kind_of<Parameters>, signature.text[end++] = '0' + sizeof(Parameters)), ...);
+  return signature;
+}
+
+// The same for a table of so many members, each of which has `Parameters`, as "p8i8f4*00060".
+template <typename... Parameters>
+struct TableSignature {
+  char text[2 * sizeof...(Parameters) + 7];
+};
+
+template <int kCount, typename First, typename... Parameters>
+constexpr TableSignature<Parameters...> signature_of_table(void (*)(First, Parameters...)) {
+  TableSignature<Parameters...> signature{};
+  int end = 0;
+  ((signature.text[end++] = kind_of<Parameters>, signature.text[end++] = '0' + sizeof(Parameters)), ...);
+  signature.text[end++] = '*';
+  for (int digit = 10000; digit > 0; digit /= 10) signature.text[end++] = '0' + kCount / digit % 10;
   return signature;
 }
 

@@ -36,9 +36,21 @@
 //
 // fusebuild_host3_NAME_parameters describes the kernel's parameters, as signature_of spells them: the
 // executor compares it with what a plan would pass.
-#define FUSEBUILD_CLUSTER_ENTRY(name, cluster)                                                           \
+#define FUSEBUILD_CLUSTER_ENTRY(name, cluster) \
+  FUSEBUILD_ENTRY_WITH(name, cluster, ::fusebuild::host::signature_of(name))
+
+// The same for a kernel that runs as many launches as one (members.cuh): NAME_member is what a block of one
+// of them does, and fusebuild_host3_NAME_parameters describes what each of them is given.
+#define FUSEBUILD_MEMBER(max_threads, min_blocks) static void
+#define FUSEBUILD_MEMBERS_ENTRY(name, count)                                                  \
+  static void name(const decltype(::fusebuild::members_of<count>(&name##_member))& members) { \
+    ::fusebuild::run_member<name##_member>(members);                                          \
+  }                                                                                           \
+  FUSEBUILD_ENTRY_WITH(name, 1, ::fusebuild::host::signature_of_table<count>(name##_member))
+
+#define FUSEBUILD_ENTRY_WITH(name, cluster, signature)                                                   \
   extern "C" __attribute__((visibility("default"))) constexpr auto fusebuild_host3_##name##_parameters = \
-      ::fusebuild::host::signature_of(name);                                                             \
+      signature;                                                                                         \
   extern "C" __attribute__((visibility("default"))) int32_t fusebuild_host3_##name(                      \
       const int64_t* grid, const int32_t* block, int64_t shared_bytes, int64_t along_y, void** args,     \
       const ::fusebuild::host::Stacks* stacks) {                                                         \
@@ -191,6 +203,8 @@ FUSEBUILD_DEVICE void wait_copies() {
 // Only registers of a GPU are few.
 template <typename Word>
 FUSEBUILD_DEVICE void forget_origin(Word&) {}
+template <typename T>
+FUSEBUILD_DEVICE void known_to_be_global(T*) {}
 
 // The upper word of the product of two.
 FUSEBUILD_DEVICE uint32_t high_product(uint32_t a, uint32_t b) {
