@@ -456,12 +456,22 @@ class TestInspect:
         ]  # fmt: skip
 
     def test_one_may_run_in_several_segments(self) -> None:
+        scaled = "scaled:\n    inputs: [x]\n    body: y = x * rsqrt(sum(x * x))\n    results: [y]\n"
+        recipe = parse_recipe(
+            f"fusion: f\ninputs: {{x: 'float[M, N]'}}\ncomposites:\n  {scaled}body: y = scaled(x)\noutputs:\n  y:\n",
+            "folder/f.yaml",
+        )
+        (placed,) = composites_of(plan_recipe(recipe, [SM_90]).segmented["sm_90"])
+        assert placed.segments is not None
+        assert len(placed.segments) == 2
+
+    def test_what_is_inside_runs_where_the_whole_does(self) -> None:
         planned = plan_recipe(load_recipe(TESTS / "fusions" / "composites.yaml"), [SM_90])
         placed = composites_of(planned.segmented["sm_90"])
-        assert {len(each.segments or ()) for each in placed} == {1, 2}
-        for each in placed:
-            parent = each.parent
-            assert parent is None or {*(each.segments or ())} <= {*(placed[parent].segments or ())}
+        inner = [each for each in placed if each.parent is not None]
+        assert inner
+        for each in inner:
+            assert {*(each.segments or ())} <= {*(placed[each.parent or 0].segments or ())}
 
     def test_nothing_where_there_are_none(self) -> None:
         text = "fusion: f\ninputs: {x: 'float[M]'}\nbody: |\n  y = -x\noutputs:\n  y:\ncases:\n  - {M: 4}\n"

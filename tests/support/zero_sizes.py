@@ -22,9 +22,8 @@ import torch
 from fusebuild.artifact.plan import Variant, as_formula
 from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Fusion
-from fusebuild.oracle.bounds import bound_for, compare
-from fusebuild.oracle.reference import evaluate_fp64, torch_dtype
-from fusebuild.oracle.verification import bits_of, largest_tensor, read_recipe, recipe_inputs
+from fusebuild.oracle.reference import torch_dtype
+from fusebuild.oracle.verification import Trial, bits_of, largest_tensor, read_recipe, recipe_inputs, trial_on
 from fusebuild.recipe.recipe import Recipe
 from fusebuild.runtime.loader import LoadedPlan, load
 from support.kinds import Kind, holds, kind_of
@@ -102,13 +101,12 @@ def check_artifact(
         tally.made.add(variant_kind)
     for sizes in _distinct(plan, zero_cases(recipe.fusion)):
         try:
-            inputs = recipe_inputs(recipe, sizes, seed=1, device="cpu")
-            wanted = evaluate_fp64(recipe.fusion, inputs)
+            trial = trial_on(recipe.fusion, sizes, recipe_inputs(recipe, sizes, seed=1, device="cpu"))
         except (ValueError, IndexError, RuntimeError) as error:
             _expect_refusal(plan, recipe, sizes, error, memories[0], tally)
             continue
         for memory in memories:
-            _check_case(plan, recipe, sizes, inputs, wanted, memory, tally, before)
+            _check_case(plan, trial, memory, tally, before)
 
 
 def _distinct(plan: LoadedPlan, cases: Sequence[dict[str, int]]) -> list[dict[str, int]]:
@@ -153,14 +151,14 @@ def _expect_refusal(
 
 
 def _check_case(
-    plan: LoadedPlan, recipe: Recipe, sizes: Sizes, inputs: Sequence[Any], wanted: Sequence[torch.Tensor],
-    memory: Callable[[], AbstractContextManager[Memory]], tally: Tally, before: Callable[[str], None],
+    plan: LoadedPlan, trial: Trial, memory: Callable[[], AbstractContextManager[Memory]], tally: Tally,
+    before: Callable[[str], None],
 ) -> None:  # fmt: skip
-    fusion = recipe.fusion
+    fusion, sizes = trial.fusion, trial.case
     with memory() as place:
         name = f"{fusion.name} {dict(sizes)} {place.name}"
         try:
-            valid = plan.variants_for(*placed(fusion, inputs, place))
+            valid = plan.variants_for(*placed(fusion, trial.inputs, place))
         except ValueError as error:
             refusal = f"{name}: {error}"
             known = any(words in str(error) for words in REFUSALS)
@@ -180,7 +178,7 @@ def _check_case(
         before(call)
         tally.calls.append(call)
         with memory() as place:
-            problem = _problem(plan, fusion, inputs, wanted, place, forced)
+            problem = _problem(plan, trial, place, forced)
         if problem:
             tally.wrong.append(f"{call}: {problem}")
         for segment, index in zip(own.segments, chosen, strict=True):
@@ -197,11 +195,9 @@ def _launches(variant: Variant, sizes: Sizes) -> bool:
     return any(all(evaluate(as_formula(size), every) for size in launch.grid) for launch in variant.launches)
 
 
-def _problem(
-    plan: LoadedPlan, fusion: Fusion, inputs: Sequence[Any], wanted: Sequence[torch.Tensor], memory: Memory,
-    forced: int | None,
-) -> str:  # fmt: skip
+def _problem(plan: LoadedPlan, trial: Trial, memory: Memory, forced: int | None) -> str:
     """What is wrong with one call; empty when nothing is."""
+    fusion, inputs, wanted = trial.fusion, trial.inputs, trial.wanted
     overwritten = {output.alias for output in fusion.outputs}
     given = placed(fusion, inputs, memory)
     outs = [None if output.alias is not None else memory.put(_poison(fusion, output.fid, want))
@@ -214,11 +210,10 @@ def _problem(
     for result, want, output in zip(results, wanted, fusion.outputs, strict=True):
         if tuple(result.shape) != tuple(want.shape):
             return f"{output.name}: expected the shape {tuple(want.shape)}, got {tuple(result.shape)}"
-        if not want.numel():
-            continue
-        verdict = compare(result.cpu(), want, fusion.value(output.fid).dtype, bound=bound_for(fusion, output.fid))
-        if verdict.error > verdict.bound:
-            return f"{output.name}: error {verdict.error}, bound {verdict.bound}"
+    own = [result.cpu() if want.numel() else want for result, want in zip(results, wanted, strict=True)]
+    for output, found in zip(fusion.outputs, trial.compared(own), strict=True):
+        if found.problem:
+            return f"{output.name}{found.problem}"
     for fid, value, before in zip(fusion.inputs, given, inputs, strict=True):
         if fid in overwritten or not isinstance(before, torch.Tensor) or not before.numel():
             continue
