@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from fusebuild.errors import RecipeError
 from fusebuild.recipe.recipe import load_recipe, parse_recipe
@@ -68,7 +69,15 @@ def _next(stream: object) -> tuple[str, object] | None:
         return None
 
 
-@pytest.mark.parametrize("recipe", sampled([*FUSIONS, *RECIPES], 27), ids=lambda path: path.stem)
+def sampled_recipes() -> list[Path | ParameterSet]:
+    """All recipes, of which those over sixty tensors take a minute each: members without elements are also in
+    tests/runtime/test_members_run.py."""
+    many = [path for path in FUSIONS if path.stem.startswith("many_")]
+    others = [path for path in (*FUSIONS, *RECIPES) if path not in many]
+    return [*sampled(others, 27), *(pytest.param(path, marks=pytest.mark.exhaustive) for path in many)]
+
+
+@pytest.mark.parametrize("recipe", sampled_recipes(), ids=lambda path: path.stem)
 def test_sizes_of_zero(recipe: Path, artifact_of: Callable[[str], Path]) -> None:
     tally = check_in_child(artifact_of(recipe.stem))
     assert tally.wrong == []
