@@ -42,6 +42,11 @@ class TensorType:
         return self.stride_order == tuple(reversed(range(self.rank)))
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is row-major and contiguous, on the device: what :func:`tensor_type` makes of dtype and shape."""
+        return self == tensor_type(self.dtype, self.shape)
+
+    @property
     def stored_shape(self) -> tuple[Formula, ...]:
         """The shape with broadcast dims at 1: what memory holds."""
         return tuple(1 if flag is None else extent for extent, flag in zip(self.shape, self.contiguity, strict=True))

@@ -170,7 +170,7 @@ def flattened(fusion: Fusion, shape: tuple[Formula, ...]) -> Fusion | None:
 
 
 def _flattened(value: Value, type_: TensorType, shape: tuple[Formula, ...]) -> Value | None:
-    if value.window is not None or type_ != tensor_type(type_.dtype, type_.shape):
+    if value.window is not None or not type_.is_plain:
         return None
     if type_.shape == shape:
         return replace(value, type=tensor_type(type_.dtype, (ELEMENTS,)))

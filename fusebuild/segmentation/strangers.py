@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusebuild.ir.fusion import Fusion
-from fusebuild.ir.types import TensorType, tensor_type
+from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr
 from fusebuild.ops.table import Kind, op_of
 
@@ -116,7 +116,7 @@ def _is_flat(fusion: Fusion, steps: Iterable[Expr]) -> bool:
             return False
         for fid in _large(fusion, expr):
             type_ = fusion.value(fid).type
-            if not isinstance(type_, TensorType) or type_ != tensor_type(type_.dtype, type_.shape):
+            if not isinstance(type_, TensorType) or not type_.is_plain:
                 return False
             shapes.add(type_.shape)
     return len(shapes) == 1

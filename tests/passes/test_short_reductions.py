@@ -10,18 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import evaluate
-from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_fusion
 from fusebuild.ir.verify import verify
-from fusebuild.oracle.bounds import compare
-from fusebuild.oracle.reference import evaluate_fp64, random_inputs
 from fusebuild.passes.decompose import decompose
 from fusebuild.passes.short_reductions import MOST_SLICES, short_reductions
 from fusebuild.pipeline import plan_recipe
 from fusebuild.planning.expectation import hbm_bytes
 from fusebuild.target.table import TARGETS
+from support.same_results import assert_equal
 from support.small_recipes import recipe_of, text_of
 
 pytest.importorskip("torch")
@@ -43,15 +40,6 @@ def written_out(body: str, *outputs: str) -> list[str]:
     for sizes in ({"T": 5, "D": 6}, {"T": 1, "D": 1}, {"T": 0, "D": 6}):
         assert_equal(after, before, sizes)
     return [expr.op for expr in after.exprs]
-
-
-def assert_equal(after: Fusion, before: Fusion, sizes: Mapping[str, int]) -> None:
-    inputs = random_inputs(before, sizes, seed=5)
-    pairs = zip(evaluate_fp64(after, inputs), evaluate_fp64(before, inputs), before.outputs, strict=True)
-    for got, want, output in pairs:
-        assert got.shape == want.shape
-        dtype = before.value(output.fid).dtype
-        assert compare(got, want, dtype if dtype.is_floating else DType.INT64).ok
 
 
 TOTAL = "y = sum(s, dims=[1])"

@@ -18,8 +18,6 @@ from fusebuild.ir.values import Value
 from fusebuild.ir.verify import verify
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.type_rules import TypeRuleError
-from fusebuild.oracle.bounds import compare
-from fusebuild.oracle.reference import evaluate_fp64, random_inputs
 from fusebuild.passes import run_passes
 from fusebuild.passes.dead_code import dead_code
 from fusebuild.passes.decompose import decompose
@@ -27,6 +25,7 @@ from fusebuild.passes.sink_reshapes import sink_reshapes
 from fusebuild.passes.views import views
 from fusebuild.pipeline import plan_recipe
 from fusebuild.target.table import TARGETS
+from support.same_results import assert_equal
 from support.small_recipes import recipe_of, text_of
 
 pytest.importorskip("torch")
@@ -48,15 +47,6 @@ def sunk(fusion: Fusion) -> Fusion:
     for sizes in (SIZES, dict.fromkeys(SIZES, 1), SIZES | {"M": 0}):
         assert_equal(after, fusion, sizes)
     return after
-
-
-def assert_equal(after: Fusion, before: Fusion, sizes: Mapping[str, int]) -> None:
-    inputs = random_inputs(before, sizes, seed=5)
-    pairs = zip(evaluate_fp64(after, inputs), evaluate_fp64(before, inputs), before.outputs, strict=True)
-    for got, want, output in pairs:
-        assert got.shape == want.shape
-        dtype = before.value(output.fid).dtype
-        assert compare(got, want, dtype if dtype.is_floating else DType.INT64).ok
 
 
 def ops(fusion: Fusion) -> list[str]:

@@ -468,10 +468,10 @@ class TestInspect:
     def test_what_is_inside_runs_where_the_whole_does(self) -> None:
         planned = plan_recipe(load_recipe(TESTS / "fusions" / "composites.yaml"), [SM_90])
         placed = composites_of(planned.segmented["sm_90"])
-        inner = [each for each in placed if each.parent is not None]
+        inner = [(each, placed[each.parent]) for each in placed if each.parent is not None]
         assert inner
-        for each in inner:
-            assert {*(each.segments or ())} <= {*(placed[each.parent or 0].segments or ())}
+        for each, whole in inner:
+            assert {*(each.segments or ())} <= {*(whole.segments or ())}
 
     def test_nothing_where_there_are_none(self) -> None:
         text = "fusion: f\ninputs: {x: 'float[M]'}\nbody: |\n  y = -x\noutputs:\n  y:\ncases:\n  - {M: 4}\n"

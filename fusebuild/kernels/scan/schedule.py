@@ -92,8 +92,8 @@ def variants(planner: Planner) -> list[VariantSpec]:
 def walks(task: Task, domain: AxisDomain) -> int:
     """How often a row is walked: the last time for its outputs, and once before for each level of reductions that they
     or other reductions need."""
-    level, reduced = levels(task), {*domain.reduced}
-    wide = [level.get(fid, 0) for fid in task.outputs if reduced & {*domain.accesses[fid].axes}]
+    level = levels(task)
+    wide = [level.get(fid, 0) for fid in task.outputs if has_rows(domain, fid)]
     return 1 + max([*wide, *(level[fid] - 1 for fid in folded(task, reductions(task)))], default=0)
 
 
@@ -155,7 +155,8 @@ def _check_company(task: Task, domain: AxisDomain) -> None:
     """Raise :class:`UnfitError` for a reduction in any order that other kernels had better have, which keep rows on
     chip: one that no scan is needed for and whose result meets none, unless it needs no walk of its own and reads what
     is scanned."""
-    after, before = _after_scans(task), _before_scans(task)
+    after = _after_scans(task)
+    before = _before(task, after)
     read = inputs_of(task)
     scanned = {fid for index in ordered(task) for operand in task.fusion.exprs[index].inputs for fid in read[operand]}
     again = _needed_again(task, domain)
@@ -174,7 +175,7 @@ def _check_walks(task: Task, domain: AxisDomain) -> None:
     count, level = walks(task, domain), levels(task)
     if count > MOST_WALKS:
         raise UnfitError(f"rows would be walked {count} times", task.outputs[0])
-    row_bytes = sum(task.fusion.value(fid).dtype.bytes for fid in task.inputs if _has_rows(domain, fid))
+    row_bytes = sum(task.fusion.value(fid).dtype.bytes for fid in task.inputs if has_rows(domain, fid))
     if count > 1 and not task.fusion.algebra.at_most(domain.points(domain.reduced), LONG_BYTES // max(row_bytes, 1)):
         raise UnfitError("rows may be too long to be walked again", task.outputs[0])
     for index in indices_of(task, Kind.SCAN):
@@ -192,7 +193,7 @@ def _check_walks(task: Task, domain: AxisDomain) -> None:
             raise UnfitError(f"{task.fusion.value(result).name} would be scanned twice", result)
 
 
-def _has_rows(domain: AxisDomain, fid: int) -> bool:
+def has_rows(domain: AxisDomain, fid: int) -> bool:
     """Whether ``fid`` is a tensor that changes along rows."""
     return fid in domain.accesses and not {*domain.reduced}.isdisjoint(domain.accesses[fid].axes)
 
@@ -207,9 +208,9 @@ def _after_scans(task: Task) -> set[int]:
     return found
 
 
-def _before_scans(task: Task) -> set[int]:
-    """The values that are needed for something of :func:`_after_scans`."""
-    after, found = _after_scans(task), set[int]()
+def _before(task: Task, after: set[int]) -> set[int]:
+    """The values that are needed for some of ``after``."""
+    found: set[int] = set()
     for expr in reversed(task.steps):
         if not found.isdisjoint(expr.outputs) or not after.isdisjoint(expr.outputs):
             found.update(expr.inputs)

@@ -14,7 +14,7 @@ from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
 from fusebuild.kernels.reduction.outer_view import column_epilogue, column_groups, column_view
-from fusebuild.kernels.scan.schedule import ordered, walks
+from fusebuild.kernels.scan.schedule import has_rows, ordered, walks
 from fusebuild.ops.table import Kind, op_of
 
 
@@ -29,14 +29,13 @@ class _Parts:
         self.totals = [index for index in self.indices if index not in self.scans]
         self.reduced = [index for index in reductions(task) if index not in self.totals]
         self.made = folded(task, (*self.indices, *self.reduced))
-        axes = {axis for axis, info in enumerate(body.domain.axes) if info.reduced}
-        self.wide = [fid for fid in task.outputs if axes & {*body.domain.accesses[fid].axes}]
+        self.wide = [fid for fid in task.outputs if has_rows(body.domain, fid)]
         self.narrow = [fid for fid in task.outputs if fid not in self.wide]
+        self._level = levels(task)
 
     def of_level(self, indices: Iterable[int], at: int) -> list[int]:
         """Those of the reductions at ``indices`` that need no other, but for those of lower levels than ``at``."""
-        level = levels(self.body.task)
-        return [index for index in indices if level[self.body.fusion.exprs[index].outputs[0]] == at]
+        return [index for index in indices if self._level[self.body.fusion.exprs[index].outputs[0]] == at]
 
 
 def scan(spec: KernelSpec) -> KernelView:
@@ -45,7 +44,8 @@ def scan(spec: KernelSpec) -> KernelView:
     rows = rows_of(spec, everything)
     setup, bases = rows.setup(spec.task.outputs)
     walker = _Walker(rows, parts)
-    sweeps = [sweep for at in range(walks(spec.task, spec.domain)) for sweep in walker.walk(at)]
+    last = walks(spec.task, spec.domain) - 1
+    sweeps = [sweep for at in range(last + 1) for sweep in walker.walk(at, parts.wide if at == last else [])]
     results, sweeps[-1] = sweeps[-1].results, replace(sweeps[-1], results=())
     epilogue = Sweep(results=results if parts.narrow else (), stores=rows.results(parts.narrow))
     return make_view(
@@ -59,11 +59,9 @@ class _Walker:
     def __init__(self, rows: Rows, parts: _Parts) -> None:
         self._rows, self._parts, self._body = rows, parts, rows.body
 
-    def walk(self, at: int) -> tuple[Sweep, Sweep]:
-        """The walk that needs ``at`` others before: up to its scans, and after them."""
+    def walk(self, at: int, wide: Sequence[int]) -> tuple[Sweep, Sweep]:
+        """The walk that needs ``at`` others before and stores ``wide``: up to its scans, and after them."""
         rows, parts, body = self._rows, self._parts, self._body
-        is_last = at + 1 == walks(body.task, body.domain)
-        wide = parts.wide if is_last else []
         gathered = rows.batches(parts.of_level(parts.reduced, at + 1), looks_up=False)
         targets = [*gathered.targets(), *wide]
         combined_here = {*self._scans(targets), *parts.of_level(parts.totals, at + 1)}
