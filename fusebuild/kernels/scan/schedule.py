@@ -16,7 +16,7 @@ takes more is as fast in two kernels. (H200, running shares of a row's sum, us i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fusebuild.ir.formula import Formula, ceil_div, product
 from fusebuild.ir.fusion import Task
@@ -35,7 +35,7 @@ from fusebuild.kernels.common.rows import (
     vector_of_states,
     walked_loops,
 )
-from fusebuild.kernels.common.spec import VariantSpec, indices_of, reductions, try_domain
+from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, indices_of, reductions, try_domain
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.table import Kind, op_of
 
@@ -85,8 +85,10 @@ def variants(planner: Planner) -> list[VariantSpec]:
     widths = planner.widths(vec, planner.vector_guards(domain.inner, vec))
     if not domain.axes[domain.inner].reduced:
         return [_columns(planner, width) for width in widths]
-    *small, last = widths
-    return [*(make(planner, width) for width in small for make in (_short_rows, _rows)), _rows(planner, last)]
+    *small, last = [_Way(width=width) for width in widths]
+    if len(domain.reduced) == 1 and planner.has_odd_rows(vec, domain.points(domain.reduced)):
+        small[1:] = [_odd_rows(planner, vec)]
+    return [*(make(planner, way) for way in small for make in (_short_rows, _rows)), _rows(planner, last)]
 
 
 def walks(task: Task, domain: AxisDomain) -> int:
@@ -232,19 +234,33 @@ def _changes_along(task: Task, domain: AxisDomain, fid: int, axes: set[int]) -> 
     return value.is_tensor and bool(domain.axes_of(fid, value.tensor) & axes)
 
 
-def _short_rows(planner: Planner, width: Width) -> VariantSpec:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """How the vectors of a kernel are accessed, and where they begin."""
+
+    width: Width
+    vectors: VectorLayout = VectorLayout.ALIGNED
+
+
+def _odd_rows(planner: Planner, vec: int) -> _Way:
+    """Rows of any length, in the place of single elements."""
+    guard = planner.shifted_guard(vec, planner.domain.points(planner.domain.reduced))
+    return _Way(width=(f"shifted_vec{vec}_int32", guard, vec, "int32_t"), vectors=VectorLayout.SHIFTED)
+
+
+def _short_rows(planner: Planner, way: _Way) -> VariantSpec:
     """One warp a row."""
-    name, guard, vec, index = width
+    name, guard, vec, index = way.width
     domain = planner.domain
     is_short: Formula = ("le", domain.points(domain.reduced), SHORT_TILES * WARP * vec)
-    short = (f"short_{name}", (*guard, is_short), vec, index)
+    short = replace(way, width=(f"short_{name}", (*guard, is_short), vec, index))
     return _variant(planner, short, "scan", WARP, lambda _: domain.points(domain.kept))
 
 
-def _rows(planner: Planner, width: Width) -> VariantSpec:
+def _rows(planner: Planner, way: _Way) -> VariantSpec:
     """One block a row."""
     domain = planner.domain
-    return _variant(planner, width, "scan", ROW_THREADS, lambda _: domain.points(domain.kept))
+    return _variant(planner, way, "scan", ROW_THREADS, lambda _: domain.points(domain.kept))
 
 
 def _columns(planner: Planner, width: Width) -> VariantSpec:
@@ -252,16 +268,15 @@ def _columns(planner: Planner, width: Width) -> VariantSpec:
     domain, vec = planner.domain, width[2]
     first, last = domain.reduced[0], domain.reduced[-1]
     vectors = product([ceil_div(domain.points(domain.every[last + 1 :]), vec), domain.points(range(first))])
-    return _variant(planner, width, "scan_outer", COLUMN_THREADS, lambda threads: ceil_div(vectors, threads))
+    way = _Way(width=width)
+    return _variant(planner, way, "scan_outer", COLUMN_THREADS, lambda threads: ceil_div(vectors, threads))
 
 
-def _variant(
-    planner: Planner, width: Width, template: str, threads: int, grid: Callable[[int], Formula]
-) -> VariantSpec:
+def _variant(planner: Planner, way: _Way, template: str, threads: int, grid: Callable[[int], Formula]) -> VariantSpec:
     """The variant whose blocks have so many ``threads``, and of which there is a ``grid``."""
-    name, guard, vec, index = width
+    name, guard, vec, index = way.width
     choice = decide(name, ScanHeuristics(threads=threads), planner.tuned, _check)
-    kernel = planner.kernel(template, choice, vec=vec, index=index)
+    kernel = planner.kernel(template, choice, vec=vec, index=index, vectors=way.vectors)
     return planner.variant(name, choice, guard, kernel, grid(choice.threads), (choice.threads, 1, 1))
 
 

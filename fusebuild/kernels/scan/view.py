@@ -87,6 +87,7 @@ class _Walker:
     def _first(self, own: list[int], before: Sweep, after: Sweep) -> Sweep:
         """Loads of a tile, and what is combined in order."""
         own_foldings = foldings(self._body, own)
+        taken = "active && fb::is_inside(inside, k)" if self._body.spec.is_shifted else "active"
         return Sweep(
             coordinates=_once(before.coordinates, after.coordinates),
             loads=_once(before.loads, after.loads),
@@ -94,7 +95,7 @@ class _Walker:
             arrays=tuple(f"auto {f.item} = fb::states<{f.functor}, kVec>({f.identity});" for f in own_foldings),
             element=before.element,
             accumulators=tuple(each.declaration() for each in own_foldings),
-            accumulate=tuple(f"if (active) {each.item}[k] = {each.element};" for each in own_foldings),
+            accumulate=tuple(f"if ({taken}) {each.item}[k] = {each.element};" for each in own_foldings),
             stores=tuple(f"fb::scan_block<kThreads>(phase, {f.accumulator}, {f.item});" for f in own_foldings),
         )
 
