@@ -16,16 +16,15 @@ takes more is as fast in two kernels. (H200, running shares of a row's sum, us i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fusebuild.ir.formula import Formula, ceil_div, product
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import Choice, decide
+from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.lambdas import folded
-from fusebuild.kernels.common.planner import Planner, Width
+from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.rows import (
-    MAX_THREADS,
     WARP,
     check_outputs,
     check_running,
@@ -37,6 +36,8 @@ from fusebuild.kernels.common.rows import (
 )
 from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, indices_of, reductions, try_domain
 from fusebuild.kernels.common.unfit import UnfitError
+from fusebuild.kernels.scan.choices import ScanHeuristics, Way
+from fusebuild.kernels.scan.parts import columns_in_parts, has_parts, rows_in_parts
 from fusebuild.ops.table import Kind, op_of
 
 ROW_THREADS = 256
@@ -57,16 +58,6 @@ COLUMN_THREADS = 64
 columns are on many multiprocessors."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanHeuristics(Choice):
-    """``threads`` of a block: they share a row, or each has columns of its own. The sizes of the first case play no
-    part."""
-
-    FEWER = ("threads",)
-
-    threads: int
-
-
 def check(task: Task) -> None:
     domain = try_domain(task)
     _check_scans(task, domain)
@@ -83,12 +74,16 @@ def variants(planner: Planner) -> list[VariantSpec]:
     domain = planner.domain
     vec = vector_of_states(planner.task, planner.vector_width(domain.inner))
     widths = planner.widths(vec, planner.vector_guards(domain.inner, vec))
+    ways = [Way(width=width) for width in widths]
     if not domain.axes[domain.inner].reduced:
-        return [_columns(planner, width) for width in widths]
-    *small, last = [_Way(width=width) for width in widths]
+        in_parts = [columns_in_parts(planner, way, COLUMN_THREADS) for way in ways[:-1] if has_parts(planner)]
+        return [*in_parts, *(_columns(planner, way) for way in ways)]
+    *small, last = ways
     if len(domain.reduced) == 1 and planner.has_odd_rows(vec, domain.points(domain.reduced)):
         small[1:] = [_odd_rows(planner, vec)]
-    return [*(make(planner, way) for way in small for make in (_short_rows, _rows)), _rows(planner, last)]
+    in_parts = [rows_in_parts(planner, way, ROW_THREADS) for way in small if has_parts(planner)]
+    whole = [make(planner, way) for way in small for make in (_short_rows, _rows)]
+    return [*in_parts, *whole, _rows(planner, last)]
 
 
 def walks(task: Task, domain: AxisDomain) -> int:
@@ -234,21 +229,13 @@ def _changes_along(task: Task, domain: AxisDomain, fid: int, axes: set[int]) -> 
     return value.is_tensor and bool(domain.axes_of(fid, value.tensor) & axes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
-    """How the vectors of a kernel are accessed, and where they begin."""
-
-    width: Width
-    vectors: VectorLayout = VectorLayout.ALIGNED
-
-
-def _odd_rows(planner: Planner, vec: int) -> _Way:
+def _odd_rows(planner: Planner, vec: int) -> Way:
     """Rows of any length, in the place of single elements."""
     guard = planner.shifted_guard(vec, planner.domain.points(planner.domain.reduced))
-    return _Way(width=(f"shifted_vec{vec}_int32", guard, vec, "int32_t"), vectors=VectorLayout.SHIFTED)
+    return Way(width=(f"shifted_vec{vec}_int32", guard, vec, "int32_t"), vectors=VectorLayout.SHIFTED)
 
 
-def _short_rows(planner: Planner, way: _Way) -> VariantSpec:
+def _short_rows(planner: Planner, way: Way) -> VariantSpec:
     """One warp a row."""
     name, guard, vec, index = way.width
     domain = planner.domain
@@ -257,29 +244,23 @@ def _short_rows(planner: Planner, way: _Way) -> VariantSpec:
     return _variant(planner, short, "scan", WARP, lambda _: domain.points(domain.kept))
 
 
-def _rows(planner: Planner, way: _Way) -> VariantSpec:
+def _rows(planner: Planner, way: Way) -> VariantSpec:
     """One block a row."""
     domain = planner.domain
     return _variant(planner, way, "scan", ROW_THREADS, lambda _: domain.points(domain.kept))
 
 
-def _columns(planner: Planner, width: Width) -> VariantSpec:
+def _columns(planner: Planner, way: Way) -> VariantSpec:
     """One vector of columns a thread, those of the next outer index behind those of one."""
-    domain, vec = planner.domain, width[2]
+    domain, vec = planner.domain, way.width[2]
     first, last = domain.reduced[0], domain.reduced[-1]
     vectors = product([ceil_div(domain.points(domain.every[last + 1 :]), vec), domain.points(range(first))])
-    way = _Way(width=width)
     return _variant(planner, way, "scan_outer", COLUMN_THREADS, lambda threads: ceil_div(vectors, threads))
 
 
-def _variant(planner: Planner, way: _Way, template: str, threads: int, grid: Callable[[int], Formula]) -> VariantSpec:
+def _variant(planner: Planner, way: Way, template: str, threads: int, grid: Callable[[int], Formula]) -> VariantSpec:
     """The variant whose blocks have so many ``threads``, and of which there is a ``grid``."""
     name, guard, vec, index = way.width
-    choice = decide(name, ScanHeuristics(threads=threads), planner.tuned, _check)
+    choice = decide(name, ScanHeuristics(threads=threads), planner.tuned, ScanHeuristics.check)
     kernel = planner.kernel(template, choice, vec=vec, index=index, vectors=way.vectors)
     return planner.variant(name, choice, guard, kernel, grid(choice.threads), (choice.threads, 1, 1))
-
-
-def _check(choice: ScanHeuristics) -> None:
-    """Raise :class:`KnobError` for blocks that cannot be."""
-    choice.require_power_of_two("threads", WARP, MAX_THREADS)

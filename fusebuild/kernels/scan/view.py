@@ -14,6 +14,8 @@ from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
 from fusebuild.kernels.reduction.outer_view import column_epilogue, column_groups, column_view
+from fusebuild.kernels.scan.choices import Step
+from fusebuild.kernels.scan.parts_view import parts_of, step_of
 from fusebuild.kernels.scan.schedule import has_rows, ordered, walks
 from fusebuild.ops.table import Kind, op_of
 
@@ -40,16 +42,27 @@ class _Parts:
 
 def scan(spec: KernelSpec) -> KernelView:
     parts = _Parts(Body(spec))
+    step = step_of(spec)
     everything = [*combined(parts.body, (*parts.indices, *parts.reduced)), *spec.task.outputs]
     rows = rows_of(spec, everything)
-    setup, bases = rows.setup(spec.task.outputs)
+    setup, bases = rows.setup(() if step is Step.SUMS else spec.task.outputs)
     walker = _Walker(rows, parts)
     last = walks(spec.task, spec.domain) - 1
-    sweeps = [sweep for at in range(last + 1) for sweep in walker.walk(at, parts.wide if at == last else [])]
+    if step is Step.SUMS:
+        sweeps = [*walker.sums()]
+    else:
+        sweeps = [sweep for at in range(last + 1) for sweep in walker.walk(at, parts.wide if at == last else [])]
     results, sweeps[-1] = sweeps[-1].results, replace(sweeps[-1], results=())
     epilogue = Sweep(results=results if parts.narrow else (), stores=rows.results(parts.narrow))
     return make_view(
-        rows.body, rows.exprs, setup=setup, bases=bases, sweeps=tuple(sweeps), epilogue=epilogue, extents=rows.extents
+        rows.body,
+        rows.exprs,
+        setup=setup,
+        bases=bases,
+        sweeps=tuple(sweeps),
+        epilogue=epilogue,
+        extents=rows.extents,
+        parts=parts_of(rows.body, parts.scans, step),
     )
 
 
@@ -78,6 +91,12 @@ class _Walker:
             Sweep(results=self._results(reduced, at + 1)),
         )
         return self._first(own, before, after), second
+
+    def sums(self) -> tuple[Sweep, Sweep]:
+        """The walk that leaves nothing but what is scanned combines to."""
+        own = self._parts.scans
+        before = self._rows.sweep(combined(self._body, own), self._rows.of_rows, self._rows.global_load)
+        return self._first(own, before, Sweep()), Sweep()
 
     def _scans(self, targets: list[int]) -> list[int]:
         """The scans that ``targets`` follow from within the row."""
@@ -126,11 +145,12 @@ def scan_outer(spec: KernelSpec) -> KernelView:
     parts = _Parts(body)
     groups = column_groups(spec.domain)
     outer, walked, inner = groups
-    last = spec.domain.inner
+    last, step = spec.domain.inner, step_of(spec)
+    stored = [] if step is Step.SUMS else parts.wide
     scanned = folded(spec.task, parts.scans)
     in_order, in_any_order = foldings(body, parts.indices), foldings(body, parts.reduced)
     components = combined(body, parts.indices)
-    wide = [*combined(body, parts.reduced), *parts.wide]
+    wide = [*combined(body, parts.reduced), *stored]
     before = body.closure(components)
     after = [expr for expr in body.closure(wide, parts.made) if expr not in before]
     reads = tuple(sorted({*body.reads(components), *body.reads(wide, parts.made)}))
@@ -140,34 +160,35 @@ def scan_outer(spec: KernelSpec) -> KernelView:
     hoisted, early = body.split(before, [last])
     hoisted_after, late = body.split([expr for expr in after if op_of(expr).kind is not Kind.SCAN], [last])
     iota = body.coordinate_axes([*before, *after])
-    strided = [fid for fid in parts.wide if not body.is_vector(fid)]
+    strided = [fid for fid in stored if not body.is_vector(fid)]
     scans = [each for each in in_order if each.expr.outputs[0] in scanned]
     sweep = Sweep(
-        coordinates=body.coordinates(walked, body.needs_coordinates([*reads, *parts.wide], walked) | iota),
+        coordinates=body.coordinates(walked, body.needs_coordinates([*reads, *stored], walked) | iota),
         loads=tuple(body.vector_load(fid, groups) for fid in vectors),
         vector=(
             *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in (*hoisted, *hoisted_after)),
-            *(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in parts.wide if fid not in strided),
+            *(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in stored if fid not in strided),
         ),
         element=(
             *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in vectors),
             *(body.strided_load(fid, groups) for fid in moving if fid not in vectors),
             *(body.statement(expr, coordinate) for expr in early),
             *(folding.combined(f"{folding.accumulator}[k]", folding.element) for folding in in_order),
-            *(line for folding in scans for line in folding.results(f"{folding.accumulator}[k]")),
+            *(line for folding in scans for line in folding.results(f"{folding.accumulator}[k]") if stored),
             *(body.statement(expr, coordinate) for expr in late),
             *(folding.combined(f"{folding.accumulator}[k]", folding.element) for folding in in_any_order),
-            *(body.element_store(fid, fid in strided, groups, "o") for fid in parts.wide),
+            *(body.element_store(fid, fid in strided, groups, "o") for fid in stored),
         ),
         stores=tuple(
-            f"fb::store(T{fid} + {body.offset(fid, groups)}, o{fid});" for fid in parts.wide if fid not in strided
+            f"fb::store(T{fid} + {body.offset(fid, groups)}, o{fid});" for fid in stored if fid not in strided
         ),
         accumulators=tuple(folding.column_declaration() for folding in (*in_order, *in_any_order)),
     )  # fmt: skip
     ends = [*parts.totals, *parts.reduced]
     totals = tuple(line for f in foldings(body, ends) for line in f.results(f"{f.accumulator}[k]"))
     epilogue = column_epilogue(body, ends, [outer, inner], totals, parts.narrow) if parts.narrow else Sweep()
-    touched = [*reads, *body.reads(parts.narrow, parts.made), *spec.task.outputs]
+    touched = [*reads, *body.reads(parts.narrow, parts.made), *stored, *parts.narrow]
     everything = (*before, *after, *body.closure(parts.narrow, parts.made))
-    return column_view(body, everything, groups, touched, iota, sweep, epilogue)
+    view = column_view(body, everything, groups, touched, iota, sweep, epilogue)
+    return replace(view, parts=parts_of(body, parts.scans, step, "[k]", " + k"))
