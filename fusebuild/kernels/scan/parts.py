@@ -127,10 +127,9 @@ def _variant(
     own, known = (partial_parameters(task, scanned, const=const) for const in (False, True))
     long = call_parameter("length", length, "elements of a part")
     count = (call_parameter("parts", parts, "of each"), call_parameter("results", results, "rows or columns"))
-    prefixes = planner.kernel(
-        "scan_prefixes", PartHeuristics(threads=PREFIX_THREADS, step=Step.PREFIXES), vec=vector_of_states(task, PREFIX_ITEMS),
-        parameters=(*own, *count),
-    )  # fmt: skip
+    scanning = PartHeuristics(threads=PREFIX_THREADS, step=Step.PREFIXES)
+    items = vector_of_states(task, PREFIX_ITEMS)
+    prefixes = planner.kernel("scan_prefixes", scanning, vec=items, parameters=(*own, *count))
     launches = (
         launch(Step.SUMS, own, long),
         LaunchSpec(kernel=prefixes, grid=(results, 1, 1), block=(PREFIX_THREADS, 1, 1)),

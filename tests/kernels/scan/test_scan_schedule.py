@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from fusebuild.artifact.plan import FormulaArg
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import INDEX_HEADROOM, LaunchSpec, Rejection, VariantSpec, any_domain
@@ -53,6 +54,13 @@ def whole_variants(task: Task, **sizes: int) -> list[VariantSpec]:
 
 def in_parts(task: Task) -> dict[str, VariantSpec]:
     return {each.name: each for each in variants(task) if each.name.startswith("parts_")}
+
+
+def given(launch: LaunchSpec, name: str) -> Formula:
+    """The formula of the parameter ``name``."""
+    (found,) = (each.arg for each in launch.kernel.parameters if each.name == name)
+    assert isinstance(found, FormulaArg)
+    return found.formula
 
 
 def first_launch(task: Task, **sizes: int) -> LaunchSpec:
@@ -400,12 +408,8 @@ class TestParts:
             for variant in in_parts(task).values():
                 for rows, columns in ((1, 1), (7, 70001), (70001, 7), (523, 8192), (0, 9000), (9000, 0)):
                     sizes = {"M": rows, "N": columns, MULTIPROCESSORS: 132}
-                    (length,) = (
-                        each.arg.formula for each in variant.launches[0].kernel.parameters if each.name == "length"
-                    )
-                    (parts,) = (
-                        each.arg.formula for each in variant.launches[1].kernel.parameters if each.name == "parts"
-                    )
+                    length = given(variant.launches[0], "length")
+                    parts = given(variant.launches[1], "parts")
                     walked = columns if task is ROWS else rows
                     assert evaluate(length, sizes) * evaluate(parts, sizes) >= walked
 
