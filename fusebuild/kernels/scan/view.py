@@ -12,7 +12,17 @@ from fusebuild.kernels.common.rows import levels
 from fusebuild.kernels.common.rows_view import Rows, rows_of
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
+from fusebuild.kernels.common.view import (
+    KernelView,
+    Lines,
+    Sweep,
+    accumulate,
+    accumulators,
+    is_named,
+    join,
+    lines_named,
+    make_view,
+)
 from fusebuild.kernels.reduction.outer_view import column_epilogue, column_groups, column_view
 from fusebuild.kernels.scan.choices import Step
 from fusebuild.kernels.scan.parts_view import parts_of, step_of
@@ -53,6 +63,8 @@ def scan(spec: KernelSpec) -> KernelView:
     else:
         sweeps = [sweep for at in range(last + 1) for sweep in walker.walk(at, parts.wide if at == last else [])]
     results, sweeps[-1] = sweeps[-1].results, replace(sweeps[-1], results=())
+    loads = [line for sweep in sweeps for line in sweep.loads]
+    ahead = [fid for fid in walker.ahead if is_named(f"c{fid}", loads)]
     epilogue = Sweep(results=results if parts.narrow else (), stores=rows.results(parts.narrow))
     return make_view(
         rows.body,
@@ -62,6 +74,7 @@ def scan(spec: KernelSpec) -> KernelView:
         sweeps=tuple(sweeps),
         epilogue=epilogue,
         extents=rows.extents,
+        ahead=Sweep(arrays=tuple(f"fb::Packed<{rows.c_type(fid)}, kVec> c{fid};" for fid in ahead)),
         parts=parts_of(rows.body, parts.scans, step),
     )
 
@@ -92,6 +105,13 @@ class _Walker:
         )
         return self._first(own, before, after), second
 
+    @property
+    def ahead(self) -> list[int]:
+        """The inputs whose vectors can be loaded where they are not needed yet."""
+        rows, body = self._rows, self._body
+        vectors = [fid for fid in rows.reads if rows.has_columns(fid) and body.is_vector(fid)]
+        return [fid for fid in vectors if not body.spec.is_shifted or fid in body.domain.flat]
+
     def sums(self) -> tuple[Sweep, Sweep]:
         """The walk that leaves nothing but what is scanned combines to."""
         own = self._parts.scans
@@ -104,13 +124,20 @@ class _Walker:
         return [index for index in self._parts.scans if not made.isdisjoint(self._body.fusion.exprs[index].outputs)]
 
     def _first(self, own: list[int], before: Sweep, after: Sweep) -> Sweep:
-        """Loads of a tile, and what is combined in order."""
+        """Loads of a tile, and what is combined in order. What a thread has of an input is loaded a tile ahead: scans
+        wait for all threads of a block at each."""
+        rows, loads = self._rows, _once(before.loads, after.loads)
+        ahead = {line: fid for fid in self.ahead for line in rows.global_load(fid) if line in loads} if own else {}
+        coordinates = _once(before.coordinates, after.coordinates)
+        fetched = tuple(f"c{fid} = {rows.from_memory(fid, packed=True)};" for fid in ahead.values())
+        used = (rows.vector(fid, f"fb::unpack(c{fid})") for fid in ahead.values())
         own_foldings = foldings(self._body, own)
         taken = "active && fb::is_inside(inside, k)" if self._body.spec.is_shifted else "active"
         return Sweep(
-            coordinates=_once(before.coordinates, after.coordinates),
-            loads=_once(before.loads, after.loads),
-            vector=_once(before.vector, after.vector),
+            load_coordinates=lines_named(coordinates, fetched),
+            loads=fetched,
+            coordinates=coordinates,
+            vector=(*used, *(line for line in loads if line not in ahead), *_once(before.vector, after.vector)),
             arrays=tuple(f"auto {f.item} = fb::states<{f.functor}, kVec>({f.identity});" for f in own_foldings),
             element=before.element,
             accumulators=tuple(each.declaration() for each in own_foldings),

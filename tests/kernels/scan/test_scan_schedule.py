@@ -60,7 +60,8 @@ def given(launch: LaunchSpec, name: str) -> Formula:
     """The formula of the parameter ``name``."""
     (found,) = (each.arg for each in launch.kernel.parameters if each.name == name)
     assert isinstance(found, FormulaArg)
-    return found.formula
+    formula: Formula = found.formula
+    return formula
 
 
 def first_launch(task: Task, **sizes: int) -> LaunchSpec:
