@@ -22,12 +22,13 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanHeuristics(Choice):
-    """``threads`` of a block: they share a row, or each has columns of its own. The sizes of the first case play no
-    part."""
+    """``threads`` of a block: they share a row, or each has columns of its own. Those of a row may load what they scan
+    next ``ahead``. The sizes of the first case play no part."""
 
-    FEWER = ("threads",)
+    FEWER = ("ahead", "threads")
 
     threads: int
+    ahead: bool = False
 
     @property
     def step(self) -> Step:
@@ -40,10 +41,15 @@ class ScanHeuristics(Choice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartHeuristics:
-    """``threads`` of a block that does one ``step`` of a scan in parts."""
+    """``threads`` of a block that does one ``step`` of a scan in parts. Those of a row load what they scan next
+    ahead."""
 
     threads: int
     step: Step
+
+    @property
+    def ahead(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,18 +41,18 @@ BLOCKS = 8
 LEAST_TILES = 4
 """Tiles of a row that is walked in parts, at least: two kernels more take as long as few of them."""
 
-FEW_COLUMNS = 256
+FEW_COLUMNS = 160
 """Threads of whole columns on a multiprocessor below which columns are walked in parts. (H200, running sums down
 16384 x 64: 14 us in parts and 6030 whole.)"""
 
-THREADS = 1024
+THREADS = 256
 """Threads of parts of columns on a multiprocessor."""
 
 LEAST_ROWS = 128
 """Rows of columns that are walked in parts, at least."""
 
 ROWS_OF_PART = 16
-"""Rows of a part of columns, at least."""
+"""Rows of a part of columns, or a multiple of it."""
 
 PREFIX_THREADS, PREFIX_ITEMS = 256, 8
 """Threads of a block that scans what the parts of a row or column combine to, and how many of these each has at

@@ -46,6 +46,10 @@ ROW_THREADS = 256
 SHORT_TILES = 4
 """Tiles of a warp up to which a row is its alone: it waits for no other."""
 
+LONG_TILES = 4
+"""Tiles of a block from which on a row's next one is loaded while one is scanned. (H200, us with and without: 300 x
+65536 45 and 53, 140 x 65536 31 and 44; but 16384 x 2048, a tile each, 82 and 73.)"""
+
 LONG_BYTES = 16 * 1024
 """Bytes of the inputs of a row that is walked again, at most: eight blocks have as much as a multiprocessor's cache
 holds."""
@@ -82,7 +86,7 @@ def variants(planner: Planner) -> list[VariantSpec]:
     if len(domain.reduced) == 1 and planner.has_odd_rows(vec, domain.points(domain.reduced)):
         small[1:] = [_odd_rows(planner, vec)]
     in_parts = [rows_in_parts(planner, way, ROW_THREADS) for way in small if has_parts(planner)]
-    whole = [make(planner, way) for way in small for make in (_short_rows, _rows)]
+    whole = [make(planner, way) for way in small for make in (_short_rows, _long_rows, _rows)]
     return [*in_parts, *whole, _rows(planner, last)]
 
 
@@ -237,17 +241,31 @@ def _odd_rows(planner: Planner, vec: int) -> Way:
 
 def _short_rows(planner: Planner, way: Way) -> VariantSpec:
     """One warp a row."""
-    name, guard, vec, index = way.width
-    domain = planner.domain
-    is_short: Formula = ("le", domain.points(domain.reduced), SHORT_TILES * WARP * vec)
-    short = replace(way, width=(f"short_{name}", (*guard, is_short), vec, index))
-    return _variant(planner, short, "scan", WARP, lambda _: domain.points(domain.kept))
+    short: Formula = ("le", planner.domain.points(planner.domain.reduced), SHORT_TILES * WARP * way.width[2])
+    return _walked(planner, _named(way, "short", short), ScanHeuristics(threads=WARP))
+
+
+def _long_rows(planner: Planner, way: Way) -> VariantSpec:
+    """One block a row, which loads the next tile while it scans one."""
+    long: Formula = ("ge", planner.domain.points(planner.domain.reduced), LONG_TILES * ROW_THREADS * way.width[2])
+    return _walked(planner, _named(way, "long", long), ScanHeuristics(threads=ROW_THREADS, ahead=True))
 
 
 def _rows(planner: Planner, way: Way) -> VariantSpec:
     """One block a row."""
-    domain = planner.domain
-    return _variant(planner, way, "scan", ROW_THREADS, lambda _: domain.points(domain.kept))
+    return _walked(planner, way, ScanHeuristics(threads=ROW_THREADS))
+
+
+def _named(way: Way, name: str, condition: Formula) -> Way:
+    """``way`` for the sizes of which the ``condition`` holds."""
+    own, guard, vec, index = way.width
+    return replace(way, width=(f"{name}_{own}", (*guard, condition), vec, index))
+
+
+def _walked(planner: Planner, way: Way, proposed: ScanHeuristics) -> VariantSpec:
+    """The variant whose blocks walk a row each."""
+    rows = planner.domain.points(planner.domain.kept)
+    return _variant(planner, way, "scan", proposed, lambda _: rows)
 
 
 def _columns(planner: Planner, way: Way) -> VariantSpec:
@@ -255,12 +273,15 @@ def _columns(planner: Planner, way: Way) -> VariantSpec:
     domain, vec = planner.domain, way.width[2]
     first, last = domain.reduced[0], domain.reduced[-1]
     vectors = product([ceil_div(domain.points(domain.every[last + 1 :]), vec), domain.points(range(first))])
-    return _variant(planner, way, "scan_outer", COLUMN_THREADS, lambda threads: ceil_div(vectors, threads))
+    proposed = ScanHeuristics(threads=COLUMN_THREADS)
+    return _variant(planner, way, "scan_outer", proposed, lambda threads: ceil_div(vectors, threads))
 
 
-def _variant(planner: Planner, way: Way, template: str, threads: int, grid: Callable[[int], Formula]) -> VariantSpec:
-    """The variant whose blocks have so many ``threads``, and of which there is a ``grid``."""
+def _variant(
+    planner: Planner, way: Way, template: str, proposed: ScanHeuristics, grid: Callable[[int], Formula]
+) -> VariantSpec:
+    """The variant that is ``proposed``, of which a ``grid`` follows from the threads of a block."""
     name, guard, vec, index = way.width
-    choice = decide(name, ScanHeuristics(threads=threads), planner.tuned, ScanHeuristics.check)
+    choice = decide(name, proposed, planner.tuned, ScanHeuristics.check)
     kernel = planner.kernel(template, choice, vec=vec, index=index, vectors=way.vectors)
     return planner.variant(name, choice, guard, kernel, grid(choice.threads), (choice.threads, 1, 1))

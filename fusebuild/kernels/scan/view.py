@@ -24,7 +24,7 @@ from fusebuild.kernels.common.view import (
     make_view,
 )
 from fusebuild.kernels.reduction.outer_view import column_epilogue, column_groups, column_view
-from fusebuild.kernels.scan.choices import Step
+from fusebuild.kernels.scan.choices import PartHeuristics, ScanHeuristics, Step
 from fusebuild.kernels.scan.parts_view import parts_of, step_of
 from fusebuild.kernels.scan.schedule import has_rows, ordered, walks
 from fusebuild.ops.table import Kind, op_of
@@ -107,8 +107,12 @@ class _Walker:
 
     @property
     def ahead(self) -> list[int]:
-        """The inputs whose vectors can be loaded where they are not needed yet."""
+        """The inputs whose vectors are loaded where they are not needed yet."""
         rows, body = self._rows, self._body
+        heuristics = body.spec.heuristics
+        assert isinstance(heuristics, ScanHeuristics | PartHeuristics)
+        if not heuristics.ahead:
+            return []
         vectors = [fid for fid in rows.reads if rows.has_columns(fid) and body.is_vector(fid)]
         return [fid for fid in vectors if not body.spec.is_shifted or fid in body.domain.flat]
 
@@ -124,8 +128,8 @@ class _Walker:
         return [index for index in self._parts.scans if not made.isdisjoint(self._body.fusion.exprs[index].outputs)]
 
     def _first(self, own: list[int], before: Sweep, after: Sweep) -> Sweep:
-        """Loads of a tile, and what is combined in order. What a thread has of an input is loaded a tile ahead: scans
-        wait for all threads of a block at each."""
+        """Loads of a tile, and what is combined in order: a scan waits for all threads of a block, and inputs loaded
+        ``ahead`` are on their way meanwhile."""
         rows, loads = self._rows, _once(before.loads, after.loads)
         ahead = {line: fid for fid in self.ahead for line in rows.global_load(fid) if line in loads} if own else {}
         coordinates = _once(before.coordinates, after.coordinates)
