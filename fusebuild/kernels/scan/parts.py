@@ -122,7 +122,8 @@ def _variant(
             template, PartHeuristics(threads=threads, step=step), vec=vec, index=index, vectors=way.vectors,
             parameters=(*kernel_parameters(task, domain, scratch), *given),
         )  # fmt: skip
-        return LaunchSpec(kernel=kernel, grid=(blocks, 1, 1), block=(threads, 1, 1))
+        early = step is not Step.SUMS
+        return LaunchSpec(kernel=kernel, grid=(blocks, 1, 1), block=(threads, 1, 1), starts_early=early)
 
     own, known = (partial_parameters(task, scanned, const=const) for const in (False, True))
     long = call_parameter("length", length, "elements of a part")
@@ -132,7 +133,7 @@ def _variant(
     prefixes = planner.kernel("scan_prefixes", scanning, vec=items, parameters=(*own, *count))
     launches = (
         launch(Step.SUMS, own, long),
-        LaunchSpec(kernel=prefixes, grid=(results, 1, 1), block=(PREFIX_THREADS, 1, 1)),
+        LaunchSpec(kernel=prefixes, grid=(results, 1, 1), block=(PREFIX_THREADS, 1, 1), starts_early=True),
         launch(Step.RESULTS, known, long),
     )
     scratch = tuple(product([parts, results, partial_dtype(task, fid).bytes]) for fid in scanned)

@@ -29,6 +29,9 @@ from fusebuild.kernels.scan.parts_view import parts_of, step_of
 from fusebuild.kernels.scan.schedule import has_rows, ordered, walks
 from fusebuild.ops.table import Kind, op_of
 
+MOST_ROWS, REGISTERS_OF_ROWS = 8, 64
+"""Rows of a column that a thread loads before it uses the first, at most, and the registers that it has for them."""
+
 
 class _Parts:
     """A scanning kernel's exprs: what is combined in order, ``scans`` and ``totals``, and ``reduced`` in any order."""
@@ -186,6 +189,7 @@ def scan_outer(spec: KernelSpec) -> KernelView:
     after = [expr for expr in body.closure(wide, parts.made) if expr not in before]
     reads = tuple(sorted({*body.reads(components), *body.reads(wide, parts.made)}))
     vectors = [fid for fid in reads if body.is_vector(fid)]
+    ahead = [fid for fid in vectors if not {*walked.axes}.isdisjoint(spec.domain.accesses[fid].axes)]
     moving = [fid for fid in reads if last in spec.domain.accesses[fid].axes]
     coordinate = body.along(*groups)
     hoisted, early = body.split(before, [last])
@@ -195,8 +199,12 @@ def scan_outer(spec: KernelSpec) -> KernelView:
     scans = [each for each in in_order if each.expr.outputs[0] in scanned]
     sweep = Sweep(
         coordinates=body.coordinates(walked, body.needs_coordinates([*reads, *stored], walked) | iota),
-        loads=tuple(body.vector_load(fid, groups) for fid in vectors),
+        arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kUnroll];" for fid in ahead),
+        load_coordinates=body.coordinates(walked, body.needs_coordinates(ahead, walked)),
+        loads=tuple(f"c{fid}[u] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in ahead),
         vector=(
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(c{fid}[u]);" for fid in ahead),
+            *(body.vector_load(fid, groups) for fid in vectors if fid not in ahead),
             *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in (*hoisted, *hoisted_after)),
             *(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in stored if fid not in strided),
@@ -222,4 +230,14 @@ def scan_outer(spec: KernelSpec) -> KernelView:
     touched = [*reads, *body.reads(parts.narrow, parts.made), *stored, *parts.narrow]
     everything = (*before, *after, *body.closure(parts.narrow, parts.made))
     view = column_view(body, everything, groups, touched, iota, sweep, epilogue)
-    return replace(view, parts=parts_of(body, parts.scans, step, "[k]", " + k"))
+    return replace(
+        view,
+        parts=parts_of(body, parts.scans, step, "[k]", " + k"),
+        extents={**view.extents, "unroll": str(_rows_at_once(body, ahead))},
+    )
+
+
+def _rows_at_once(body: Body, fids: Sequence[int]) -> int:
+    """The rows whose vectors of ``fids`` a thread loads before it uses the first."""
+    registers = sum(-(-body.spec.vec * body.value(fid).dtype.bytes // 4) for fid in fids)
+    return max(1, min(MOST_ROWS, REGISTERS_OF_ROWS // max(1, registers)))

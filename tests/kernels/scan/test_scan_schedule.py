@@ -20,8 +20,9 @@ from fusebuild.kernels.scan.parts import (
     LEAST_TILES,
     PREFIX_THREADS,
     ROWS_OF_PART,
+    THREADS,
 )
-from fusebuild.kernels.scan.schedule import COLUMN_THREADS, ROW_THREADS, ordered, walks
+from fusebuild.kernels.scan.schedule import COLUMN_THREADS, LONG_TILES, ROW_THREADS, ordered, walks
 from fusebuild.segmentation import segment
 from fusebuild.target.table import TARGETS
 from support.small_recipes import AFFINE, primitive, text_with_lambdas, whole
@@ -244,16 +245,20 @@ class TestVariants:
         anywhere = (("lt", "N", INDEX_HEADROOM), ("aligned", 0, 16), ("aligned", 1, 16))
         assert {variant.name: variant.guard for variant in found} == {
             "short_vec4_int32": (*vectors, ("le", "N", 512)),
+            "long_vec4_int32": (*vectors, ("ge", "N", LONG_TILES * 1024)),
             "vec4_int32": vectors,
             "short_shifted_vec4_int32": (*anywhere, ("le", "N", 512)),
+            "long_shifted_vec4_int32": (*anywhere, ("ge", "N", LONG_TILES * 1024)),
             "shifted_vec4_int32": anywhere,
             "scalar_int64": (),
         }
         launches = [launch for variant in found for launch in variant.launches]
         assert [(each.kernel.vec, each.kernel.index, each.block[0]) for each in launches] == [
-            (4, "int32_t", 32), (4, "int32_t", 256), (4, "int32_t", 32), (4, "int32_t", 256), (1, "int64_t", 256),
+            *(2 * [(4, "int32_t", 32), (4, "int32_t", 256), (4, "int32_t", 256)]), (1, "int64_t", 256),
         ]  # fmt: skip
         assert {launch.kernel.template for launch in launches} == {"scan"}
+        is_long = {variant.name: variant.name.startswith("long_") for variant in found}
+        assert {variant.name: variant.launches[0].kernel.heuristics.ahead for variant in found} == is_long
         assert all(variant.scratch == () for variant in found)
 
     def test_of_columns(self) -> None:
@@ -264,14 +269,15 @@ class TestVariants:
 
     def test_a_strided_operand_is_read_one_by_one_beside_vectors(self) -> None:
         found = whole_variants(ACCEPTED["a strided operand"], M=64, N=512)
-        assert found[1].name == "vec4_int32"
-        assert found[1].guard == (self.SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 1, 16))
+        assert found[2].name == "vec4_int32"
+        assert found[2].guard == (self.SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 1, 16))
 
     def test_vectors_need_a_tensor_that_has_them(self) -> None:
         strided = '{type: "float[M, N]", contiguity: [true, true], stride_order: [0, 1]}'
         task = whole({"x": strided}, "y = cumsum(x, dim=1)", {"y": "{dtype: float, alias: x}"})
         assert [variant.name for variant in whole_variants(task)] == [
             "short_scalar_int32",
+            "long_scalar_int32",
             "scalar_int32",
             "scalar_int64",
         ]
@@ -395,7 +401,8 @@ class TestParts:
         assert self.sizes(rows, M=2, N=2**20) == (80, 2, 80)
         assert self.sizes(rows, M=2, N=2**20 + 4) == (80, 2, 80)  # the last part is the shortest
         assert self.sizes(rows, M=3, N=LEAST_TILES * ROW_THREADS * 4) == (3 * LEAST_TILES, 3, 3 * LEAST_TILES)
-        assert self.sizes(columns, M=2**20, N=64) == (10 * 1024 // COLUMN_THREADS, 64, 10 * 1024 // COLUMN_THREADS)
+        blocks = 10 * THREADS // COLUMN_THREADS
+        assert self.sizes(columns, M=2**20, N=64) == (blocks, 64, blocks)
         assert self.sizes(columns, M=160, N=8) == (1, 8, 1)  # ten parts, two threads each
         assert evaluate(columns.scratch[0], {"M": 160, "N": 8, MULTIPROCESSORS: 10}) == 160 // ROWS_OF_PART * 8 * 4
 

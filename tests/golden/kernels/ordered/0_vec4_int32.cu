@@ -1,6 +1,6 @@
 // ordered.yaml, segment 0: scan, variant vec4_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 4, 19: 38, 20: 39, 21: 40}
-// schedule: threads=256
+// schedule: threads=256 ahead=False
 // launch: segment 0, vec4_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; overlaps what is before; given a, b, bias, y,
 //   row_end, end_slope, gain, N; if M*N < 2146435072, (N % 4) == 0, aligned(a, 16), aligned(b, 16), aligned(y, 8)
 #include <fusebuild/kernel.cuh>
@@ -28,7 +28,7 @@ constexpr int kThreads = 256;  // they walk one row, tile by tile
 constexpr int kVec = 4;  // neighbouring elements per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_8db4bf02ed834ed1(
+scan_b93f95daa96148f0(
     const float* T0,  // a: float[M, N]
     const float* T1,  // b: float[M, N]
     const float* T2,  // bias: float[M]
@@ -48,28 +48,14 @@ scan_8db4bf02ed834ed1(
   lambdas::compose::State a12 = {1.0, 0.0};
   lambdas::compose::State a14 = {1.0, 0.0};
   fb::ReducePhase phase;
-  fb::Packed<float, kVec> c0;
-  fb::Packed<float, kVec> c1;
-  if (0 < columns) {
-    const Index wanted = Index(fb::thread_x()) * kVec;
-    const Index col = wanted < columns ? wanted : 0;
-    c0 = fb::load_packed<kVec>(r0 + col);
-    c1 = fb::load_packed<kVec>(r1 + col);
-  }
   for (Index tile = 0; tile < columns; tile += kThreads * kVec) {
     const Index wanted = tile + Index(fb::thread_x()) * kVec;
     const bool active = wanted < columns;  // spare threads repeat the first elements and combine nothing
     const Index col = active ? wanted : 0;
-    const fb::Vec<float, kVec> v0 = fb::unpack(c0);
-    const fb::Vec<float, kVec> v1 = fb::unpack(c1);
+    const fb::Vec<float, kVec> v0 = fb::load<kVec>(r0 + col);
+    const fb::Vec<float, kVec> v1 = fb::load<kVec>(r1 + col);
     auto x12 = fb::states<lambdas::compose, kVec>({1.0, 0.0});
     auto x14 = fb::states<lambdas::compose, kVec>({1.0, 0.0});
-    if (tile + kThreads * kVec < columns) {  // the next tile is on its way while this one is scanned
-      const Index next = wanted + kThreads * kVec;
-      const Index col = next < columns ? next : 0;
-      c0 = fb::load_packed<kVec>(r0 + col);
-      c1 = fb::load_packed<kVec>(r1 + col);
-    }
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const float t0 = v0[k];
@@ -107,4 +93,4 @@ scan_8db4bf02ed834ed1(
   T21[row] = t21;
 }
 
-FUSEBUILD_ENTRY(scan_8db4bf02ed834ed1)
+FUSEBUILD_ENTRY(scan_b93f95daa96148f0)

@@ -1,6 +1,6 @@
 // ordered_ranks.yaml, segment 2: scan, variant scalar_int64
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 4: 8, 8: 43, 9: 44}
-// schedule: threads=256
+// schedule: threads=256 ahead=False
 // launch: segment 2, scalar_int64 on sm_90: grid A*B, 1, 1; block 256, 1, 1; overlaps what is before; given x, s, t,
 //   inner, ends_reduced, found_reduced, B, C, stride(s, 0), stride(s, 1), stride(t, 0), stride(t, 1), stride(t, 2)
 #include <fusebuild/kernel.cuh>
@@ -37,7 +37,7 @@ constexpr int kThreads = 256;  // they walk one row, tile by tile
 constexpr int kVec = 1;  // neighbouring elements per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_37c367a56d66851a(
+scan_c00148035879782e(
     const float* T0,  // x: float[A, B, C]
     const float* T1,  // s: float[A?, B?, C]
     const float* T2,  // t: float[A, B, C] stride_order=[0, 1, 2]
@@ -64,28 +64,14 @@ scan_37c367a56d66851a(
   lambdas::builtin_cumsum_float::State a4 = {0.0f};
   lambdas::last::State a8 = {0.0f, false};
   fb::ReducePhase phase;
-  fb::Packed<float, kVec> c0;
-  fb::Packed<float, kVec> c1;
-  if (0 < columns) {
-    const Index wanted = Index(fb::thread_x()) * kVec;
-    const Index col = wanted < columns ? wanted : 0;
-    c0 = fb::load_packed<kVec>(r0 + col);
-    c1 = fb::load_packed<kVec>(r1 + col);
-  }
   for (Index tile = 0; tile < columns; tile += kThreads * kVec) {
     const Index wanted = tile + Index(fb::thread_x()) * kVec;
     const bool active = wanted < columns;  // spare threads repeat the first elements and combine nothing
     const Index col = active ? wanted : 0;
-    const fb::Vec<float, kVec> v0 = fb::unpack(c0);
-    const fb::Vec<float, kVec> v1 = fb::unpack(c1);
+    const fb::Vec<float, kVec> v0 = fb::load<kVec>(r0 + col);
+    const fb::Vec<float, kVec> v1 = fb::load<kVec>(r1 + col);
     auto x4 = fb::states<lambdas::builtin_cumsum_float, kVec>({0.0f});
     auto x8 = fb::states<lambdas::last, kVec>({0.0f, false});
-    if (tile + kThreads * kVec < columns) {  // the next tile is on its way while this one is scanned
-      const Index next = wanted + kThreads * kVec;
-      const Index col = next < columns ? next : 0;
-      c0 = fb::load_packed<kVec>(r0 + col);
-      c1 = fb::load_packed<kVec>(r1 + col);
-    }
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const float t0 = v0[k];
@@ -115,4 +101,4 @@ scan_37c367a56d66851a(
   T9[row] = t9;
 }
 
-FUSEBUILD_ENTRY(scan_37c367a56d66851a)
+FUSEBUILD_ENTRY(scan_c00148035879782e)

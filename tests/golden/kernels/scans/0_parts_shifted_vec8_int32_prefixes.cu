@@ -63,12 +63,13 @@ constexpr int kThreads = 256;  // they scan what the parts of one row or column 
 constexpr int kVec = 8;  // neighbouring parts per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_prefixes_40cdce2e4b94ad55(
+scan_prefixes_39e5334426dd65f6(
     float* __restrict__ P9,  // partial results of t8
     float* __restrict__ P16,  // partial results of products
     int64_t* __restrict__ P19,  // partial results of counts
     int64_t parts,  // of each
     int64_t results) {  // rows or columns
+  fb::let_next_kernel_start();  // it waits for the end of this one
   fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const int64_t result = fb::block_x();
 
@@ -102,4 +103,4 @@ scan_prefixes_40cdce2e4b94ad55(
   }
 }
 
-FUSEBUILD_ENTRY(scan_prefixes_40cdce2e4b94ad55)
+FUSEBUILD_ENTRY(scan_prefixes_39e5334426dd65f6)

@@ -1,6 +1,6 @@
 // walked_scans.yaml, segment 0: scan, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 11: 8, 12: 9, 13: 13}
-// schedule: threads=256
+// schedule: threads=256 ahead=False
 // launch: segment 0, vec8_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; overlaps what is before; given x, h, most,
 //   below, share, N; if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(h, 16), aligned(below, 16),
 //   aligned(share, 16)
@@ -26,7 +26,7 @@ constexpr int kThreads = 256;  // they walk one row, tile by tile
 constexpr int kVec = 8;  // neighbouring elements per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_b151821f4c299f41(
+scan_20f0e6f474de46fe(
     const float* T0,  // x: float[M, N]
     const __nv_bfloat16* T1,  // h: bfloat16[M, N]
     float* __restrict__ T11,  // most: float[M, 1]
@@ -43,29 +43,15 @@ scan_b151821f4c299f41(
 
   lambdas::builtin_cumsum_float::State a9 = {0.0f};
   fb::ReducePhase phase;
-  fb::Packed<float, kVec> c0;
-  fb::Packed<__nv_bfloat16, kVec> c1;
   float a6 = fb::Sum::identity<float>();
   float a10 = fb::Max::identity<float>();
-  if (0 < columns) {
-    const Index wanted = Index(fb::thread_x()) * kVec;
-    const Index col = wanted < columns ? wanted : 0;
-    c0 = fb::load_packed<kVec>(r0 + col);
-    c1 = fb::load_packed<kVec>(r1 + col);
-  }
   for (Index tile = 0; tile < columns; tile += kThreads * kVec) {
     const Index wanted = tile + Index(fb::thread_x()) * kVec;
     const bool active = wanted < columns;  // spare threads repeat the first elements and combine nothing
     const Index col = active ? wanted : 0;
-    const fb::Vec<float, kVec> v0 = fb::unpack(c0);
-    const fb::Vec<__nv_bfloat16, kVec> v1 = fb::unpack(c1);
+    const fb::Vec<float, kVec> v0 = fb::load<kVec>(r0 + col);
+    const fb::Vec<__nv_bfloat16, kVec> v1 = fb::load<kVec>(r1 + col);
     auto x9 = fb::states<lambdas::builtin_cumsum_float, kVec>({0.0f});
-    if (tile + kThreads * kVec < columns) {  // the next tile is on its way while this one is scanned
-      const Index next = wanted + kThreads * kVec;
-      const Index col = next < columns ? next : 0;
-      c0 = fb::load_packed<kVec>(r0 + col);
-      c1 = fb::load_packed<kVec>(r1 + col);
-    }
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const float t0 = v0[k];
@@ -88,25 +74,13 @@ scan_b151821f4c299f41(
   const float t10 = a10;  // most_max, walked_scans.yaml:11
 
   lambdas::builtin_cumsum_float::State a5 = {0.0f};
-  if (0 < columns) {
-    const Index wanted = Index(fb::thread_x()) * kVec;
-    const Index col = wanted < columns ? wanted : 0;
-    c0 = fb::load_packed<kVec>(r0 + col);
-    c1 = fb::load_packed<kVec>(r1 + col);
-  }
   for (Index tile = 0; tile < columns; tile += kThreads * kVec) {
     const Index wanted = tile + Index(fb::thread_x()) * kVec;
     const bool active = wanted < columns;  // spare threads repeat the first elements and combine nothing
     const Index col = active ? wanted : 0;
-    const fb::Vec<float, kVec> v0 = fb::unpack(c0);
-    const fb::Vec<__nv_bfloat16, kVec> v1 = fb::unpack(c1);
+    const fb::Vec<__nv_bfloat16, kVec> v1 = fb::load<kVec>(r1 + col);
+    const fb::Vec<float, kVec> v0 = fb::load<kVec>(r0 + col);
     auto x5 = fb::states<lambdas::builtin_cumsum_float, kVec>({0.0f});
-    if (tile + kThreads * kVec < columns) {  // the next tile is on its way while this one is scanned
-      const Index next = wanted + kThreads * kVec;
-      const Index col = next < columns ? next : 0;
-      c0 = fb::load_packed<kVec>(r0 + col);
-      c1 = fb::load_packed<kVec>(r1 + col);
-    }
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const __nv_bfloat16 t1 = v1[k];
@@ -136,4 +110,4 @@ scan_b151821f4c299f41(
   T11[row] = t10;
 }
 
-FUSEBUILD_ENTRY(scan_b151821f4c299f41)
+FUSEBUILD_ENTRY(scan_20f0e6f474de46fe)
