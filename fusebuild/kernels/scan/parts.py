@@ -33,7 +33,7 @@ from fusebuild.ops.table import Kind
 
 FEW_BLOCKS = 1
 """Blocks of whole rows on a multiprocessor below which rows are walked in parts. (H200, running sums, us in parts and
-whole: 71 x 120007 30 and 70, 1 x 1100003 9 and 533; but 300 x 65536 65 and 53, 500 x 16384 28 and 21.)"""
+whole: 71 x 120007 28 and 70, 1 x 1100003 9 and 533; but 300 x 65536 65 and 53, 500 x 16384 28 and 21.)"""
 
 BLOCKS = 8
 """Blocks of parts of rows on a multiprocessor."""
@@ -41,9 +41,10 @@ BLOCKS = 8
 LEAST_TILES = 4
 """Tiles of a row that is walked in parts, at least: two kernels more take as long as few of them."""
 
-FEW_COLUMNS = 160
-"""Threads of whole columns on a multiprocessor below which columns are walked in parts. (H200, running sums down
-16384 x 64: 14 us in parts and 6030 whole.)"""
+FEW_COLUMNS = 32
+"""Threads of whole columns on a multiprocessor below which columns are walked in parts. (H200, running sums of halves
+down T x E, us in parts and whole: 16384 x 64 10 and 6200, 4096 x 4096 87 and many times that; but 700 x 60000, 57 such
+threads, 185 and 118, 2048 x 160000 972 and 545.)"""
 
 THREADS = 256
 """Threads of parts of columns on a multiprocessor."""
