@@ -30,8 +30,8 @@ from fusebuild.kernels.scan.schedule import has_rows, ordered, walks
 from fusebuild.ops.table import Kind, op_of
 
 MOST_ROWS, REGISTERS_OF_ROWS = 8, 64
-"""Rows of a column that a thread loads before it uses the first, at most, and the registers that it has for them. (H200,
-running sums down 2048 x 160000: 545 us, 1217 with one after another.)"""
+"""Rows of a column that a thread loads before it uses the first, at most, and the registers that it has for them.
+(H200, running sums down 2048 x 160000: 545 us, and 1217 with one row after another.)"""
 
 
 class _Parts:

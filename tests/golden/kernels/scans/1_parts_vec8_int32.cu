@@ -11,7 +11,7 @@
 //   ceil_div(N, 8))))))*N, 8*ceil_div(M, 16*max(1, ceil_div(ceil_div(M, 16), max(1, (256*gpu.multiprocessors) // max(1,
 //   N)))))*N) bytes, M, N, 16*max(1, ceil_div(ceil_div(M, 16), max(1, (256*gpu.multiprocessors) // max(1, ceil_div(N,
 //   8))))); if M*N < 2146435072, (N % 8) == 0, aligned(h, 16), aligned(n, 16), aligned(w, 16), aligned(columns, 16),
-//   aligned(down, 16), aligned(sums, 16), ceil_div(N, 8) < 21120, M >= 128
+//   aligned(down, 16), aligned(sums, 16), ceil_div(N, 8) < 4224, M >= 128
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
