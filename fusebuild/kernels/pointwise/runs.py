@@ -21,17 +21,30 @@ from fusebuild.kernels.common.registers import Registers, resident_blocks
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import VariantSpec, call_parameter, formula_parameter, kernel_parameters
 from fusebuild.kernels.pointwise.narrow import finds_rows, narrow_guard, reciprocal_parameters
+from fusebuild.kernels.pointwise.rows import FEWEST_ROWS
+from fusebuild.kernels.pointwise.strips import SHORT_COLUMNS
+from fusebuild.kernels.pointwise.walks import FEWEST_COLUMNS
 from fusebuild.target.table import Target
 
 THREADS = 128
 RUN = 8
 """Elements of a run."""
 RUNS, MOST_RUNS = 8, 64
-"""Runs of a thread at most: where elements lie is an eighth of what it computes then. And how many it may have."""
+"""Runs of a thread at most where something does not change along the first axis: where elements lie, and that, is an
+eighth of what it finds and loads then. Else one. And how many it may have. (H200, one and eight: rope of 256 x 2880 x
+14 heads of 11 173 and 139 us, embedding_add of 20480 x 256 x 27 214 and 137; but bshd_to_bhsd of 7104 x 12 x 14 x 7
+13.8 and 14.5, of 3520 x 1088 x 2 x 2 20.3 and 22.0.)"""
 WAVES = 4
 """Blocks for each multiprocessor before threads get more than one run."""
 STARTS = "starts"
 """How kernels call the number of threads that have runs; others have an element each."""
+FINDING_ELEMENTS = 8
+"""Elements for each thread of the device from which on runs are faster where an index says which rows to read: a run
+waits for that, too. (H200, embedding_add with 3160 x 10 rows of 17: 3.3 us, 2.8 by elements; 1003 x 501 of 45: 30.7,
+36.0, by strips 37.7; 20480 x 256 of 27: 113, 204.)"""
+FEWEST_BATCHES = 16
+"""Points of the first axis from which on runs are faster than walks along heads. (H200, rope with 75 heads of 3023: 119
+tokens 40.6 us, 46.2 by walks.)"""
 MULTIPROCESSOR_THREADS = 1024
 ELEMENTS = Registers(base=24, per_axis=2, per_source=4)
 """Registers of a thread beside what it holds of a run's elements."""
@@ -58,13 +71,28 @@ def writes_runs(planner: Planner) -> bool:
     return domain.inner > 0 and {*planner.task.outputs} <= {*domain.flat} and not is_few
 
 
+def _pays(planner: Planner, walked: int | None) -> tuple[Formula, ...]:
+    """What holds where there are enough elements for runs, and no kernel of long rows is faster."""
+    domain, threads = planner.domain, _threads(planner)
+    points, columns, batches = domain.points(domain.every), domain.axes[domain.inner].extent, domain.axes[0].extent
+    if finds_rows(domain):
+        return (("gt", points, FINDING_ELEMENTS * threads), ("ge", columns, RUN), ("lt", columns, SHORT_COLUMNS))
+    many: Formula = ("gt", points, threads)
+    if walked is None:
+        return (many,)
+    is_short: Formula = ("lt", columns, FEWEST_COLUMNS)
+    has_few: Formula = ("lt", domain.axes[walked].extent, FEWEST_ROWS)
+    return (many, ("ge", ("max", ("floor_div", batches, FEWEST_BATCHES), is_short, has_few), 1))
+
+
 def _threads(planner: Planner) -> int:
     """The threads of the device."""
     return planner.target.multiprocessors * planner.target.threads_per_multiprocessor
 
 
-def runs_variant(planner: Planner, width: Width) -> VariantSpec:
-    """The variant for accesses as ``width`` has them to what is no run in memory.
+def runs_variant(planner: Planner, width: Width, walked: int | None) -> VariantSpec:
+    """The variant for accesses as ``width`` has them to what is no run in memory, where another one walks the axis
+    ``walked`` of long rows.
 
     Raises :class:`KnobError` for a tuned choice that no kernel can be made with.
     """
@@ -83,10 +111,8 @@ def runs_variant(planner: Planner, width: Width) -> VariantSpec:
         call_parameter("step", step, "elements of them, or all there are"),
     )
     kernel = planner.kernel("pointwise_runs", choice, vec=vec, index=index, parameters=parameters)
-    two_rows: tuple[Formula, ...] = (("ge", domain.axes[domain.inner].extent, run),) if finds_rows(domain) else ()
-    many: Formula = ("gt", points, _threads(planner))
     aligned = planner.aligned(domain.flat, run)
-    guard = tuple(dict.fromkeys([*guard, *narrow_guard(task, domain), *aligned, *two_rows, many]))
+    guard = tuple(dict.fromkeys([*guard, *narrow_guard(task, domain), *aligned, *_pays(planner, walked)]))
     threads = total([starts, ("floor_div", ("mod", points, run), vec)])
     grid = simplified(("ceil_div", threads, choice.threads))
     return planner.variant(way, choice, guard, kernel, grid, (choice.threads, 1, 1))
@@ -127,7 +153,8 @@ def _propose(planner: Planner, vec: int) -> RunsChoice:
     registers += ELEMENTS.per_axis * domain.inner + ELEMENTS.per_source * len(domain.sources)
     most = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor)
     blocks = resident_blocks(target, THREADS, registers, most // THREADS)
-    return RunsChoice(threads=THREADS, unroll=RUN // vec, runs=RUNS, min_blocks=blocks)
+    is_steady = any(0 not in domain.accesses[fid].axes for fid in others)
+    return RunsChoice(threads=THREADS, unroll=RUN // vec, runs=RUNS if is_steady else 1, min_blocks=blocks)
 
 
 def check_runs(choice: RunsChoice, target: Target) -> None:

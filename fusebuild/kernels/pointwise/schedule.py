@@ -36,7 +36,7 @@ from fusebuild.kernels.pointwise.rows import FEWEST_THREADS, THREADS, rows_varia
 from fusebuild.kernels.pointwise.runs import lone_variant, runs_variant, writes_runs
 from fusebuild.kernels.pointwise.strips import has_strips, strips_variant
 from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics, check_elements
-from fusebuild.kernels.pointwise.walks import walks_variant
+from fusebuild.kernels.pointwise.walks import FEWEST_TURNED, turned_axis, walks_variant
 from fusebuild.ops.table import Kind, op_of
 
 MULTIPROCESSOR_THREADS = 2048
@@ -113,11 +113,13 @@ def variants(planner: Planner) -> list[VariantSpec]:
             odd = ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
     walked = walked_axis(planner) if vec > 1 else None
     rows = [rows_variant(planner, walked, ways.pop(0))] if walked is not None else []
-    made = [(way[2], _flat_variants(planner, way, is_shifted=way is odd)) for way in ways]
-    wide, narrow = (
-        [variant for vec, own in made if (vec > 1) is is_wide for variant in own] for is_wide in (True, False)
-    )
-    found = [*rows, *wide, *_for_long_rows(planner, vec, walked, odd), *narrow]
+    *wide, narrow, last = ways
+    found = [
+        *rows,
+        *(flat_variant(planner, way) for way in wide),
+        *(_by_elements(planner, narrow, vec, walked) if odd is None else _shifted_variants(planner, odd)),
+        flat_variant(planner, last),
+    ]
     copies = copy_planner(planner)
     found = [_copy_variant(copies), *found] if copies is not None else found
     is_known = isinstance(domain.points(domain.every), int)
@@ -133,31 +135,44 @@ def _copy_variant(planner: CopyPlanner) -> VariantSpec:
     return flat_variant(planner, (f"copy_vec{vec}_int32", guard, vec, "int32_t"), is_shifted=True)
 
 
-def _flat_variants(planner: Planner, width: Width, *, is_shifted: bool) -> list[VariantSpec]:
-    """Those that access the domain as ``width`` has it: one, or what comes before it where shifted rows are folded."""
-    task, domain, vec = planner.task, planner.domain, width[2]
-    if vec == 1 and width[3] == "int32_t" and domain.inner > 0 and not is_shifted:
-        return _element_variants(planner, width)
-    flat = flat_variant(planner, width, is_shifted=is_shifted)
-    if not is_shifted or not is_foldable(task, domain) or not pays(task, domain):
-        return [flat]
-    folded = folded_variant(planner, vec)
-    return [folded, flat] if has_runs(domain) else [folded]
+def _shifted_variants(planner: Planner, width: Width) -> list[VariantSpec]:
+    """Those of shifted vectors as ``width`` has them: one, or what comes before it where rows are folded."""
+    task, domain = planner.task, planner.domain
+    shifted = flat_variant(planner, width, is_shifted=True)
+    if not is_foldable(task, domain) or not pays(task, domain):
+        return [shifted]
+    folded = folded_variant(planner, width[2])
+    return [folded, shifted] if has_runs(domain) else [folded]
 
 
-def _element_variants(planner: Planner, width: Width) -> list[VariantSpec]:
-    """Those that read element by element, of a domain that 32 bits count."""
+def _by_elements(planner: Planner, width: Width, vec: int, walked: int | None) -> list[VariantSpec]:
+    """Those for rows of any length that 32 bits count, of which the last one needs nothing else. What repeats does so
+    along the axis ``walked``; vectors have ``vec`` elements."""
     domain = planner.domain
-    runs = [runs_variant(planner, ("runs_int32", *width[1:]))] if writes_runs(planner) else []
-    if domain.sources and (not runs or finds_rows(domain)):
-        return [*runs, columns_variant(planner, width, _choice_of_columns(planner, width))]
-    return [*runs, *(lone_variant(planner, width, each) for each in runs)] or [flat_variant(planner, width)]
+    own_walk = None if vec > 1 and has_strips(planner, vec) else walked
+    long = _for_long_rows(planner, vec, own_walk)
+    if not writes_runs(planner):
+        return [*long, _single_variant(planner, width)]
+    runs = runs_variant(planner, ("runs_int32", *width[1:]), own_walk)
+    if finds_rows(domain):
+        return [runs, *long, _single_variant(planner, width)]
+    lone = lone_variant(planner, width, runs)
+    return [*long, runs, lone] if own_walk is None else [runs, *long, lone]
 
 
-def _for_long_rows(planner: Planner, vec: int, walked: int | None, odd: Width | None) -> list[VariantSpec]:
-    """The variant for rows of any length that are not short, where no other one reads vectors of such rows."""
-    if vec == 1 or odd is not None:
+def _single_variant(planner: Planner, width: Width) -> VariantSpec:
+    """The variant whose threads have one element at a time."""
+    if planner.domain.inner > 0 and planner.domain.sources:
+        return columns_variant(planner, width, _choice_of_columns(planner, width))
+    return flat_variant(planner, width)
+
+
+def _for_long_rows(planner: Planner, vec: int, walked: int | None) -> list[VariantSpec]:
+    """The variant for rows of any length that are not short, where vectors have ``vec`` elements."""
+    if vec == 1:
         return []
+    if (turned := turned_axis(planner.domain)) is not None:
+        return [walks_variant(planner, turned, FEWEST_TURNED)]
     if has_strips(planner, vec):
         return [strips_variant(planner, vec)]
     return [] if walked is None else [walks_variant(planner, walked)]

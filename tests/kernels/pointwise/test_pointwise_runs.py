@@ -13,8 +13,9 @@ from torch.nn.functional import embedding
 
 from fusebuild.artifact.plan import FormulaArg, as_formula
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate
-from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.common.spec import VariantSpec, any_domain
 from fusebuild.kernels.pointwise import FAMILY as POINTWISE
+from fusebuild.kernels.pointwise.walks import turned_axis
 from fusebuild.kernels.render import Origin, render
 from fusebuild.runtime.loader import load
 from fusebuild.target.table import TARGETS
@@ -61,14 +62,14 @@ class TestHowRunsAreSharedOut:
         assert step == min(points, batches * within)
         assert step == points or step % 8 == 0  # all runs begin where vectors may
         assert starts == step // 8
-        assert points // 8 <= 8 * max(1, starts)  # runs of a thread
+        assert points // 8 <= max(1, starts)  # runs of a thread: nothing is the same for several
         (launch,) = variant.launches
         assert evaluate(launch.grid[0], call) == -(-(starts + points % 8) // 128)
 
     def test_threads_get_several_runs_where_there_are_enough(self) -> None:
         def runs(batch: int) -> float:
             call = {"B": batch, "S": 1024, "H": 128, "D": 11, MULTIPROCESSORS: 132}
-            return batch * 1024 * 128 * 11 / evaluate(argument(self.own["runs_int32"], "step"), call)
+            return batch * 1024 * 128 * 11 / evaluate(argument(variants(*HALVES)["runs_int32"], "step"), call)
 
         assert [runs(batch) for batch in (1, 2, 4, 8, 64)] == [1, 2, 4, 8, 8]
 
@@ -97,13 +98,45 @@ class TestWhichTasksHaveRuns:
     def test_rows_of_any_length_that_move_by_vectors_have_none(self, inputs: dict[str, str], body: str) -> None:
         assert "runs_int32" not in variants(inputs, body)
 
+    @pytest.mark.parametrize(("batch", "heads", "columns", "taken"), [
+        (1, 8, 191, True), (1, 8, 192, False), (16, 8, 192, True), (1, 3, 1001, True),
+    ])  # fmt: skip
+    def test_long_rows_are_walked_along_heads_where_batches_are_few(
+        self, batch: int, heads: int, columns: int, taken: bool
+    ) -> None:
+        guard = variants(*HALVES)["runs_int32"].guard[-1]
+        assert bool(evaluate(guard, {"B": batch, "S": 512, "H": heads, "D": columns})) is taken
+
     def test_few_elements_have_none(self) -> None:
         assert ("gt", ("mul", "B", "H", "S", "D"), 132 * 2048) in variants(*TURNED)["runs_int32"].guard
 
     def test_rows_that_an_index_finds_are_no_shorter_than_a_run(self) -> None:
         found = variants(*FOUND)
-        assert ("ge", "D", 8) in found["runs_int32"].guard
+        assert {("ge", "D", 8), ("lt", "D", 256)} <= {*found["runs_int32"].guard}
+        assert [*found].index("runs_int32") < [*found].index("strips_vec8_int32")
         assert found["scalar_int32"].launches[0].kernel.template == "pointwise_columns"
+
+
+class TestWhichAxisIsWalkedWhereRowsChangePlaces:
+    @staticmethod
+    def of(inputs: dict[str, str], body: str) -> int | None:
+        return turned_axis(any_domain(whole(inputs, body, {"y": "bfloat16"})))
+
+    def test_it_is_that_of_the_nearest_rows(self) -> None:
+        assert self.of(*TURNED) == 1
+        assert self.of({"x": "bfloat16[A, B, C, N]"}, "y = permute(x, [2, 0, 1, 3])") == 0
+        assert self.of({"x": "bfloat16[A, B, C, N]"}, "y = permute(x, [1, 0, 2, 3])") == 0  # rows of C * N
+
+    @pytest.mark.parametrize(("inputs", "body"), [
+        ({"x": "bfloat16[A, B, N]"}, "y = -x"),  # rows lie alike
+        ({"x": "bfloat16[S, H, D]", "r": "bfloat16[H]"},
+         "y = permute(x, [1, 0, 2]) + broadcast(r, [False, True, True])"),  # something repeats
+        ({"x": "bfloat16[S, H, D]", "z": "bfloat16[D, S, H]"},
+         "y = permute(x, [1, 0, 2]) + permute(z, [2, 1, 0])"),  # columns are far apart in z
+        HALVES,
+    ])  # fmt: skip
+    def test_tasks_that_have_none(self, inputs: dict[str, str], body: str) -> None:
+        assert self.of(inputs, body) is None
 
 
 class TestTexts:
@@ -146,8 +179,7 @@ SHAPES = [(1, 37, 5, 11), (64, 23, 9, 1), (9, 31, 2, 2), (17, 3, 41, 7), (2, 600
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rows_that_change_places(artifacts: Path, shape: tuple[int, ...]) -> None:
     plan, x = load(artifacts / "turned.fuse", target="host"), torch.randn(shape).bfloat16()
-    if min(shape[1:3]) > 1:
-        assert chosen(plan, x) == "runs_int32"
+    assert chosen(plan, x) == ("runs_int32" if min(shape[1:3]) > 1 else "copy_vec8_int32")
     assert torch.equal(plan(x), x.permute(0, 2, 1, 3))
 
 
@@ -161,7 +193,7 @@ def test_halves_that_change_places(artifacts: Path, shape: tuple[int, ...]) -> N
 
 
 @pytest.mark.parametrize("columns", [8, 9, 11, 19, 27, 30, 31])
-@pytest.mark.parametrize(("batch", "rows"), [(1, 257), (3, 55), (2, 4001), (601, 13), (2049, 1)])
+@pytest.mark.parametrize(("batch", "rows"), [(1, 2570), (3, 550), (2, 4001), (601, 23), (2049, 1)])
 def test_rows_that_an_index_finds(artifacts: Path, batch: int, rows: int, columns: int) -> None:
     plan = load(artifacts / "found.fuse", target="host")
     table, p = torch.randn(33, columns).bfloat16(), torch.randn(rows, columns).bfloat16()
@@ -171,6 +203,13 @@ def test_rows_that_an_index_finds(artifacts: Path, batch: int, rows: int, column
     plan = load(artifacts / "weighed.fuse", target="host")
     wanted = embedding(ids, table).float() + p.float() * ids[:, :, None]
     assert torch.equal(plan(table, p, ids), wanted.bfloat16())
+
+
+@pytest.mark.parametrize("shape", [(3, 131, 9, 3), (2, 64, 57, 4), (1, 1, 8, 193), (5, 192, 8, 1), (2, 700, 33, 2)])
+def test_rows_that_are_walked_where_they_are_neighbours(artifacts: Path, shape: tuple[int, ...]) -> None:
+    plan, x = load(artifacts / "turned.fuse", target="host"), torch.randn(shape).bfloat16()
+    assert chosen(plan, x) == ("walks_int32" if shape[1] > 1 else "copy_vec8_int32")
+    assert torch.equal(plan(x), x.permute(0, 2, 1, 3))
 
 
 def test_tensors_that_begin_anywhere(artifacts: Path) -> None:

@@ -8,7 +8,7 @@
 //   4*(((S*H*D) % 2) > 0) + 1)*max(1, min(8, (B*S*H*D) // (4096*gpu.multiprocessors))))*S*H*D) // 8, min(B*S*H*D,
 //   ((((S*H*D) % 8) > 0) + 2*(((S*H*D) % 4) > 0) + 4*(((S*H*D) % 2) > 0) + 1)*ceil_div(B, ((((S*H*D) % 8) > 0) +
 //   2*(((S*H*D) % 4) > 0) + 4*(((S*H*D) % 2) > 0) + 1)*max(1, min(8, (B*S*H*D) // (4096*gpu.multiprocessors))))*S*H*D);
-//   if B*S*H*D < 2146435072, aligned(x, 16), aligned(y, 16), B*S*H*D > 270336
+//   if B*S*H*D < 2146435072, aligned(x, 16), aligned(y, 16), B*S*H*D > 270336, max(B // 16, D < 192, H < 4) >= 1
 // launch: segment 0, scalar_int32 on sm_90: grid ceil_div(B*S*H*D, 128), 1, 1; block 128, 1, 1; overlaps what is
 //   before; given x, cos, sin, y, x, D - (D // 2), B, S, H, D, D // 2, D - (D // 2), -1*(D - (D // 2)), 4294967295 //
 //   max(S, 1), 4294967295 // max(H, 1), 4294967295 // max(D, 1), 0, min(B*S*H*D, ((((S*H*D) % 8) > 0) + 2*(((S*H*D) %
