@@ -1,10 +1,10 @@
 """Elementwise tasks whose rows are of any length: a thread has **runs** of neighbouring elements of outputs, aligned
 vectors of them, whatever rows they are of.
 
-What lies as the domain does moves by such vectors. All else is read by elements, or by pairs of them where rows are
-even. Runs of a thread are whole points of the first axis apart, so that all of them are of the same rows within that:
-where each element lies is found once, and what does not change along the first axis is loaded once. Where the first
-axis is short, a thread has one run. Elements beside the whole runs have a thread each.
+What lies as the domain does moves by such vectors, all else is read by elements. Runs of a thread are whole points of
+the first axis apart, so that all of them are of the same rows within that: where each element lies is found once, and
+what does not change along the first axis is loaded once. Where the first axis is short, a thread has one run. Elements
+beside the whole runs have a thread each; so have all where no vector may begin.
 """
 
 from __future__ import annotations
@@ -74,15 +74,15 @@ def writes_runs(planner: Planner) -> bool:
 def _pays(planner: Planner, walked: int | None) -> tuple[Formula, ...]:
     """What holds where there are enough elements for runs, and no kernel of long rows is faster."""
     domain, threads = planner.domain, _threads(planner)
-    points, columns, batches = domain.points(domain.every), domain.axes[domain.inner].extent, domain.axes[0].extent
+    points, columns = domain.points(domain.every), domain.axes[domain.inner].extent
     if finds_rows(domain):
         return (("gt", points, FINDING_ELEMENTS * threads), ("ge", columns, RUN), ("lt", columns, SHORT_COLUMNS))
     many: Formula = ("gt", points, threads)
     if walked is None:
         return (many,)
-    is_short: Formula = ("lt", columns, FEWEST_COLUMNS)
+    is_short: Formula = ("lt", domain.points(domain.every[walked + 1 :]), FEWEST_COLUMNS)
     has_few: Formula = ("lt", domain.axes[walked].extent, FEWEST_ROWS)
-    return (many, ("ge", ("max", ("floor_div", batches, FEWEST_BATCHES), is_short, has_few), 1))
+    return (many, ("ge", ("max", ("floor_div", domain.axes[0].extent, FEWEST_BATCHES), is_short, has_few), 1))
 
 
 def _threads(planner: Planner) -> int:
@@ -91,8 +91,8 @@ def _threads(planner: Planner) -> int:
 
 
 def runs_variant(planner: Planner, width: Width, walked: int | None) -> VariantSpec:
-    """The variant for accesses as ``width`` has them to what is no run in memory, where another one walks the axis
-    ``walked`` of long rows.
+    """The variant for accesses as ``width`` has them to what is no run in memory. Where there is one, another variant
+    walks long rows along the axis ``walked``.
 
     Raises :class:`KnobError` for a tuned choice that no kernel can be made with.
     """

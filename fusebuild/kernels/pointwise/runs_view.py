@@ -28,7 +28,8 @@ def pointwise_runs(spec: KernelSpec) -> KernelView:
     alone = NarrowBody(spec, [group])
     flat = [fid for fid in alone.reads(outputs) if fid in domain.flat]
     others = [fid for fid in alone.reads(outputs) if fid not in flat]
-    steady = [fid for fid in others if _is_steady(alone, fid)]
+    named = sources_of(alone, alone.closure(outputs), [group], ()).reads
+    steady = [fid for fid in others if 0 not in domain.accesses[fid].axes and fid not in named]
     moving = [fid for fid in others if fid not in steady]
     first, placed = _RunBody(spec, group), _RunBody(spec, group, moving)
     found = sources_of(placed, placed.closure(outputs), [group], steady)
@@ -99,12 +100,6 @@ def _without_coordinates(sweep: Sweep) -> Sweep:
     return replace(sweep, load_coordinates=(), coordinates=())
 
 
-def _is_steady(body: NarrowBody, fid: int) -> bool:
-    """Whether tensor ``fid`` does not change along the first axis, and an access of a run is one load of it."""
-    access = body.domain.accesses[fid]
-    return 0 not in access.axes and (not body.is_by_element(fid) or body.domain.inner not in access.axes)
-
-
 def _found_by_row(body: _RunBody, found: Sources, steady: Sequence[int]) -> list[int]:
     """What an index that nothing else is computed from says where to read: a run is of two rows of that at most."""
     exprs = body.closure(body.task.outputs, [*found.loaded, *steady])
@@ -116,29 +111,18 @@ def _found_by_row(body: _RunBody, found: Sources, steady: Sequence[int]) -> list
 
 def _loaded(body: _RunBody, group: Group, steady: Sequence[int]) -> Sweep:
     """The loads of what is ``steady``, which all runs read."""
-    wide = [fid for fid in steady if not body.is_by_element(fid)]
     return Sweep(
-        arrays=tuple(
-            f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" if fid in wide
-            else f"{body.c_type(fid)} p{fid}[kUnroll];" for fid in steady
-        ),
-        loads=tuple(
-            f"p{fid}[u] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, [group])});" if fid in wide
-            else f"p{fid}[u] = T{fid}[{body.offset(fid, [group])}];" for fid in steady
-        ),
-    )  # fmt: skip
+        arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in steady),
+        loads=tuple(f"p{fid}[u] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, [group])});" for fid in steady),
+    )
 
 
 def _taken(body: _RunBody, steady: Sequence[int]) -> Sweep:
     """What was loaded so, where it is computed with."""
-    wide = [fid for fid in steady if not body.is_by_element(fid)]
     return Sweep(
-        vector=tuple(
-            f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" if fid in wide
-            else f"const {body.c_type(fid)} t{fid} = p{fid}[u];" for fid in steady
-        ),
-        element=tuple(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in wide),
-    )  # fmt: skip
+        vector=tuple(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" for fid in steady),
+        element=tuple(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in steady),
+    )
 
 
 def _placed(body: _RunBody, group: Group, moving: Sequence[int]) -> Sweep:
@@ -184,7 +168,7 @@ def _vectors(body: Body, flat: Sequence[int]) -> Sweep:
     )
 
 
-def _axes_named(body: Body, sweeps: Sequence[Sweep]) -> range | list[int]:
+def _axes_named(body: Body, sweeps: Sequence[Sweep]) -> list[int]:
     """The axes whose coordinates ``sweeps`` name."""
     return [axis for axis in body.domain.every if is_named(COORDINATE.format(axis), statements_in(tuple(sweeps)))]
 

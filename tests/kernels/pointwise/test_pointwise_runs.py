@@ -167,7 +167,8 @@ class TestTexts:
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     weighed = FOUND[0], f"{FOUND[1]} * cast(broadcast(ids, [False, False, True]), bfloat16)"
-    tasks = {"turned": TURNED, "halves": HALVES, "found": FOUND, "weighed": weighed}
+    same = {"x": "bfloat16[B, S, D]", "table": "bfloat16[V, D]", "ids": "int64[S]"}, "y = x + embedding(table, ids)"
+    tasks = {"same": same, "turned": TURNED, "halves": HALVES, "found": FOUND, "weighed": weighed}
     texts = {name: text_of(*task, {"y": "bfloat16"}, name=name) for name, task in tasks.items()}
     return compile_for_host(tmp_path_factory.mktemp("runs"), texts)
 
@@ -210,6 +211,13 @@ def test_rows_that_are_walked_where_they_are_neighbours(artifacts: Path, shape: 
     plan, x = load(artifacts / "turned.fuse", target="host"), torch.randn(shape).bfloat16()
     assert chosen(plan, x) == ("walks_int32" if shape[1] > 1 else "copy_vec8_int32")
     assert torch.equal(plan(x), x.permute(0, 2, 1, 3))
+
+
+def test_rows_that_an_index_finds_for_all_batches(artifacts: Path) -> None:
+    plan, x = load(artifacts / "same.fuse", target="host"), torch.randn(9, 211, 19).bfloat16()
+    table, ids = torch.randn(33, 19).bfloat16(), torch.randint(0, 33, (211,))
+    assert chosen(plan, x, table, ids) == "runs_int32"
+    assert torch.equal(plan(x, table, ids), x + embedding(ids, table))
 
 
 def test_tensors_that_begin_anywhere(artifacts: Path) -> None:
