@@ -50,8 +50,6 @@ pointwise_walks_7fa044ae58f058b5(
         T0 + (before * Index(T0_stride0) + row * Index(T0_stride1) + i2 * Index(T0_stride2) + i3));
   }
 
-  // What is the same for every row.
-
   for (Index top = first_row; top < end;) {
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
