@@ -43,7 +43,7 @@ SHOWN = {
     "rmsnorm": ("few_rows_vec8_int32", "N128_registers_vec8_int32"),
     "silu_mul": ("vec8_int32",),
     "bias_gelu": ("rows_vec8_int32", "folded_vec8_int32"),
-    "bshd_to_bhsd": ("walks_int32",),
+    "bshd_to_bhsd": ("strips_vec8_int32",),
     "column_sum": ("vec8_int32", "folded_vec8_int32", "realigned_vec8_int32"),
     "sum_squares": ("vec8_int32", "shifted_vec8_int32"),
     "adaln_backward": ("registers1024_vec8_int32", "scratch_scalar_int64"),
@@ -54,7 +54,7 @@ SHOWN = {
     "batchnorm_train": ("whole_int32", "vec8_int32_rows_vec8_int32"),
     "scale_bias_relu": ("vec8_int32",),
     "rope": ("rows_vec8_int32", "runs_int32"),
-    "embedding_add": ("runs_int32", "strips_vec8_int32"),
+    "embedding_add": ("runs_int32",),
     "batchnorm_train_nchw": (
         "whole_int32",
         "vec8_int32_vec8_int32",

@@ -32,16 +32,16 @@ RUN = 8
 RUNS, MOST_RUNS = 8, 64
 """Runs of a thread at most where something does not change along the first axis: where elements lie, and that, is an
 eighth of what it finds and loads then. Else one. And how many it may have. (H200, one and eight: rope of 256 x 2880 x
-14 heads of 11 173 and 139 us, embedding_add of 20480 x 256 x 27 214 and 137; but bshd_to_bhsd of 7104 x 12 x 14 x 7
-13.8 and 14.5, of 3520 x 1088 x 2 x 2 20.3 and 22.0.)"""
+14 heads of 11 173 and 139 us, embedding_add of 20480 x 256 x 27 214 and 137; but bshd_to_bhsd of 3520 x 1088 x 2 x 2
+21.5 and 22.0.)"""
 WAVES = 4
 """Blocks for each multiprocessor before threads get more than one run."""
 STARTS = "starts"
 """How kernels call the number of threads that have runs; others have an element each."""
-FINDING_ELEMENTS = 8
+FINDING_ELEMENTS = 32
 """Elements for each thread of the device from which on runs are faster where an index says which rows to read: a run
-waits for that, too. (H200, embedding_add with 3160 x 10 rows of 17: 3.3 us, 2.8 by elements; 1003 x 501 of 45: 30.7,
-36.0, by strips 37.7; 20480 x 256 of 27: 113, 204.)"""
+waits for that, too. (H200, embedding_add with 2900 x 50 rows of 19: 7.6 us, 6.9 by elements; 1003 x 501 of 45: 30.7,
+36.0, by strips 37.7; 20480 x 256 of 27: 114, 204.)"""
 FEWEST_BATCHES = 16
 """Points of the first axis from which on runs are faster than walks along heads. (H200, rope with 75 heads of 3023: 119
 tokens 40.6 us, 46.2 by walks.)"""

@@ -36,7 +36,7 @@ from fusebuild.kernels.pointwise.rows import FEWEST_THREADS, THREADS, rows_varia
 from fusebuild.kernels.pointwise.runs import lone_variant, runs_variant, writes_runs
 from fusebuild.kernels.pointwise.strips import has_strips, strips_variant
 from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics, check_elements
-from fusebuild.kernels.pointwise.walks import FEWEST_TURNED, turned_axis, walks_variant
+from fusebuild.kernels.pointwise.walks import walks_variant
 from fusebuild.ops.table import Kind, op_of
 
 MULTIPROCESSOR_THREADS = 2048
@@ -171,8 +171,6 @@ def _for_long_rows(planner: Planner, vec: int, walked: int | None) -> list[Varia
     """The variant for rows of any length that are not short, where vectors have ``vec`` elements."""
     if vec == 1:
         return []
-    if (turned := turned_axis(planner.domain)) is not None:
-        return [walks_variant(planner, turned, FEWEST_TURNED)]
     if has_strips(planner, vec):
         return [strips_variant(planner, vec)]
     return [] if walked is None else [walks_variant(planner, walked)]

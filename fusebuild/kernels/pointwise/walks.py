@@ -1,5 +1,5 @@
-"""Elementwise tasks with tensors that repeat along one axis, or whose nearest rows are its points, whatever the length
-of rows: a thread keeps one element of a row and walks that axis.
+"""Elementwise tasks with tensors that repeat along one axis, whose rows are of any length: a thread keeps one element
+of a row and walks that axis.
 
 It is as :mod:`fusebuild.kernels.pointwise.rows`, element by element: neighbouring threads have neighbouring elements,
 whatever rows they are of, and where each lies is found once for all that a thread walks.
@@ -31,10 +31,6 @@ ROWS = 16
 """Rows of a thread at most: where they lie is a sixteenth of what it computes then."""
 FEWEST_COLUMNS = 192
 """Columns from which on it is faster than to take each element's index apart (H100)."""
-FEWEST_TURNED = 8
-"""The fewest rows where nothing repeats, but rows lie in another order than they are written. (H200, bshd_to_bhsd, by
-elements and so: 47 x 515 x 50 x 3 12.1 and 8.6 us, 293 x 271 x 95 x 3 58.0 and 45.9, 7104 x 12 x 14 x 7 15.6 and 14.6;
-but 3520 x 1088 x 2 x 2 26.9 and 38.7.)"""
 UNROLL = 4
 """Rows that a thread loads before it uses the first."""
 WAVES = 4
@@ -69,29 +65,14 @@ class Walk:
         )
 
 
-def turned_axis(domain: AxisDomain) -> int | None:
-    """The axis whose points are the nearest rows in memory of what is read, if they are far apart in what is written:
-    a thread that walks it reads on where it has read before. None where something else changes along other axes than
-    all, and where rows lie alike everywhere."""
-    accesses = [access for access in domain.accesses.values() if access.fid not in domain.flat]
-    if domain.sources or len(domain.axes) < 3 or not all(access.axes == domain.every for access in accesses):
-        return None
-    columns = domain.axes[domain.inner].extent
-    found = {axis for access in accesses for axis, stride in access.strides.items() if stride == columns}
-    near = found - {domain.inner, domain.inner - 1}
-    is_one = len(near) == len(found) == 1 and all(access.strides[domain.inner] == 1 for access in accesses)
-    return near.pop() if is_one else None
-
-
-def walks_variant(planner: Planner, walked: int, fewest: int = FEWEST_ROWS) -> VariantSpec:
-    """The variant that walks ``walked``, of ``fewest`` rows or more, for rows that are long enough for neighbouring
-    threads to have neighbours.
+def walks_variant(planner: Planner, walked: int) -> VariantSpec:
+    """The variant that walks ``walked``, for rows that are long enough for neighbouring threads to have neighbours.
 
     Raises :class:`KnobError` for a tuned choice that no kernel can be made with.
     """
     way, task, domain = "walks_int32", planner.task, planner.domain
     columns = domain.points(domain.every[walked + 1 :])
-    long = (("ge", columns, FEWEST_COLUMNS), ("ge", domain.axes[walked].extent, fewest))
+    long = (("ge", columns, FEWEST_COLUMNS), ("ge", domain.axes[walked].extent, FEWEST_ROWS))
     guard = (*narrow_guard(task, domain), *long)
     choice = decide(way, _propose(planner), planner.tuned, partial(check_rows, target=planner.target))
     walk = Walk.of(domain, walked, choice)

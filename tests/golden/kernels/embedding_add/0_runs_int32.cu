@@ -9,7 +9,7 @@
 //   2*(((S*D) % 4) > 0) + 4*(((S*D) % 2) > 0) + 1)*max(1, min(8, (B*S*D) // (4096*gpu.multiprocessors)))), min(B*S*D,
 //   ((((S*D) % 8) > 0) + 2*(((S*D) % 4) > 0) + 4*(((S*D) % 2) > 0) + 1)*ceil_div(B, ((((S*D) % 8) > 0) + 2*(((S*D) % 4)
 //   > 0) + 4*(((S*D) % 2) > 0) + 1)*max(1, min(8, (B*S*D) // (4096*gpu.multiprocessors))))*S*D); if B*S*D < 2146435072,
-//   V < 2146435072, aligned(y, 16), B*S*D > 2162688, D >= 8, D < 256
+//   V < 2146435072, aligned(y, 16), B*S*D > 8650752, D >= 8, D < 256
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
