@@ -147,6 +147,5 @@ def check_ways(run: set[Kind]) -> None:
         "pointwise lanes_int32",
         "pointwise_strips strips_vecN_int32", "pointwise_folded folded_vecN_int32", "pointwise_walks walks_int32",
         "pointwise few_scalar_int64", "pointwise few_lanes_int32", "pointwise_columns scalar_int32",
-        "pointwise copy_vecN_int32",
-        "pointwise_columns columns_vecN_int32",
+        "pointwise copy_vecN_int32", "pointwise_runs runs_int32", "pointwise_runs scalar_int32",
     }  # fmt: skip

@@ -53,7 +53,8 @@ SHOWN = {
     "dropout_add_rmsnorm": ("registers_vec8_int32",),
     "batchnorm_train": ("whole_int32", "vec8_int32_rows_vec8_int32"),
     "scale_bias_relu": ("vec8_int32",),
-    "rope": ("rows_vec8_int32",),
+    "rope": ("rows_vec8_int32", "runs_int32"),
+    "embedding_add": ("runs_int32",),
     "batchnorm_train_nchw": (
         "whole_int32",
         "vec8_int32_vec8_int32",

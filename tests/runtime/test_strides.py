@@ -36,9 +36,9 @@ SHAPE = (3, 5, 1024)
         ((3 * 5 * 1024, 2048, 1), 0, "vec8_int32"),
         ((1024, 4096, 1), 8, "vec8_int32"),  # matrices lie between the rows of others
         ((5 * 1024, 0, 1), 0, "vec8_int32"),  # one row, again and again
-        ((5 * 1032 + 1, 1032, 1), 0, "scalar_int32"),
-        ((5 * 1028, 1028, 1), 0, "scalar_int32"),
-        ((5 * 1024, 1024, 1), 4, "scalar_int32"),
+        ((5 * 1032 + 1, 1032, 1), 0, "runs_int32"),
+        ((5 * 1028, 1028, 1), 0, "runs_int32"),
+        ((5 * 1024, 1024, 1), 4, "runs_int32"),
     ],
 )
 def test_vectors_are_taken_where_all_steps_are_multiples(

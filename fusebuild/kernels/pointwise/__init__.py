@@ -6,6 +6,7 @@ from fusebuild.kernels.common.family import Family
 from fusebuild.kernels.pointwise.columns_view import pointwise_columns
 from fusebuild.kernels.pointwise.folded_view import pointwise_folded
 from fusebuild.kernels.pointwise.rows_view import pointwise_rows, pointwise_walks
+from fusebuild.kernels.pointwise.runs_view import pointwise_runs
 from fusebuild.kernels.pointwise.schedule import check, check_repeating, repeating_variants, variants
 from fusebuild.kernels.pointwise.strips_view import pointwise_strips
 from fusebuild.kernels.pointwise.view import pointwise
@@ -20,6 +21,7 @@ FAMILY = Family(
         "pointwise_columns": pointwise_columns,
         "pointwise_folded": pointwise_folded,
         "pointwise_rows": pointwise_rows,
+        "pointwise_runs": pointwise_runs,
         "pointwise_strips": pointwise_strips,
         "pointwise_walks": pointwise_walks,
     },

@@ -3,12 +3,11 @@ column's.
 
 Neighbouring threads have neighbouring elements, whatever rows they are of. From an element of a thread to its next one
 are whole rows, so that the column, and all that follows from it, is found once. So is where the thread's first row
-lies; where the others do is counted on from there. Rows that an index finds are read by pairs of elements where those
-are aligned: what a row takes is shared by two.
+lies; where the others do is counted on from there.
 
 (H100, share of a copy, before and so: rope of 21 x 284672 heads of 19 0.50, 0.69; embedding_add of 19 x 369767 x 5
-0.55, 0.69, of 11 x 168448 x 46 by pairs 0.43, 0.54. But rows that merely change places share lines of memory with their
-neighbours: bshd_to_bhsd of 3 x 131 x 57069 x 5 0.68, 0.38.)
+0.55, 0.69. But rows that merely change places share lines of memory with their neighbours: bshd_to_bhsd of 3 x 131 x
+57069 x 5 0.68, 0.38.)
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, si
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.spec import KernelParameter, VariantSpec, call_parameter, kernel_parameters
-from fusebuild.kernels.pointwise.narrow import finds_rows, narrow_guard, reciprocal_of, reciprocal_parameters
+from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_of, reciprocal_parameters
 from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics
 
 UNROLL, FINDING_UNROLL = 4, 8
@@ -41,28 +40,6 @@ MANY_ROWS = 8 * SECTOR_ELEMENTS
 more at most."""
 ROW_STEP = "step{}"
 """How kernels call the distance along an axis from an element of a thread to its next one."""
-
-
-PAIR = 2
-"""Elements of an access where rows are even, but no multiple of a vector."""
-
-
-def pair_width(planner: Planner, vec: int) -> Width | None:
-    """How pairs are accessed by tasks that an index tells which rows to read; None for other tasks, where a vector of
-    ``vec`` elements is no longer than a pair, or where rows are surely odd or whole vectors."""
-    domain = planner.domain
-    if not finds_rows(domain) or domain.inner == 0 or vec <= PAIR or _is_known(planner, vec):
-        return None
-    aligned = planner.vector_guards(domain.inner, PAIR, also=domain.vector_sources)
-    return (f"columns_vec{PAIR}_int32", aligned, PAIR, "int32_t")
-
-
-def _is_known(planner: Planner, vec: int) -> bool:
-    """Whether rows are surely odd, or surely a multiple of ``vec``."""
-    extent = planner.domain.axes[planner.domain.inner].extent
-    if isinstance(extent, int):
-        return extent % PAIR != 0 or extent % vec == 0
-    return any(fact.symbol == extent and fact.multiple_of % vec == 0 for fact in planner.task.fusion.facts)
 
 
 def columns_variant(planner: Planner, width: Width, choice: PointwiseHeuristics) -> VariantSpec:

@@ -27,12 +27,13 @@ from fusebuild.kernels.common.spec import LaunchSpec, VariantSpec, VectorLayout,
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.pointwise import columns
 from fusebuild.kernels.pointwise.collapsed import CopyPlanner, copy_planner
-from fusebuild.kernels.pointwise.columns import columns_variant, pair_width
+from fusebuild.kernels.pointwise.columns import columns_variant
 from fusebuild.kernels.pointwise.flat import is_flat
 from fusebuild.kernels.pointwise.folded import folded_variant, has_runs, is_foldable, pays
 from fusebuild.kernels.pointwise.narrow import finds_rows, narrow_guard, reciprocal_parameters, tensors_read
 from fusebuild.kernels.pointwise.repeated import check_repeated, repeated_along, repeated_outputs
 from fusebuild.kernels.pointwise.rows import FEWEST_THREADS, THREADS, rows_variant, walked_axis
+from fusebuild.kernels.pointwise.runs import lone_variant, runs_variant, writes_runs
 from fusebuild.kernels.pointwise.strips import has_strips, strips_variant
 from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics, check_elements
 from fusebuild.kernels.pointwise.walks import walks_variant
@@ -112,10 +113,13 @@ def variants(planner: Planner) -> list[VariantSpec]:
             odd = ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
     walked = walked_axis(planner) if vec > 1 else None
     rows = [rows_variant(planner, walked, ways.pop(0))] if walked is not None else []
-    flat = [variant for way in ways for variant in _flat_variants(planner, way, is_shifted=way is odd)]
-    pairs = pair_width(planner, vec) if has_axes else None
-    even = [] if pairs is None else [columns_variant(planner, pairs, _choice_of_columns(planner, pairs))]
-    found = [*rows, *flat[:-2], *even, *_for_long_rows(planner, vec, walked, odd), *flat[-2:]]
+    *wide, narrow, last = ways
+    found = [
+        *rows,
+        *(flat_variant(planner, way) for way in wide),
+        *(_by_elements(planner, narrow, vec, walked) if odd is None else _shifted_variants(planner, odd)),
+        flat_variant(planner, last),
+    ]
     copies = copy_planner(planner)
     found = [_copy_variant(copies), *found] if copies is not None else found
     is_known = isinstance(domain.points(domain.every), int)
@@ -131,21 +135,41 @@ def _copy_variant(planner: CopyPlanner) -> VariantSpec:
     return flat_variant(planner, (f"copy_vec{vec}_int32", guard, vec, "int32_t"), is_shifted=True)
 
 
-def _flat_variants(planner: Planner, width: Width, *, is_shifted: bool) -> list[VariantSpec]:
-    """Those that access the domain as ``width`` has it: one, or what comes before it where shifted rows are folded."""
-    task, domain, vec = planner.task, planner.domain, width[2]
-    if vec == 1 and width[3] == "int32_t" and domain.inner > 0 and domain.sources:
-        return [columns_variant(planner, width, _choice_of_columns(planner, width))]
-    flat = flat_variant(planner, width, is_shifted=is_shifted)
-    if not is_shifted or not is_foldable(task, domain) or not pays(task, domain):
-        return [flat]
-    folded = folded_variant(planner, vec)
-    return [folded, flat] if has_runs(domain) else [folded]
+def _shifted_variants(planner: Planner, width: Width) -> list[VariantSpec]:
+    """Those of shifted vectors as ``width`` has them: one, or what comes before it where rows are folded."""
+    task, domain = planner.task, planner.domain
+    shifted = flat_variant(planner, width, is_shifted=True)
+    if not is_foldable(task, domain) or not pays(task, domain):
+        return [shifted]
+    folded = folded_variant(planner, width[2])
+    return [folded, shifted] if has_runs(domain) else [folded]
 
 
-def _for_long_rows(planner: Planner, vec: int, walked: int | None, odd: Width | None) -> list[VariantSpec]:
-    """The variant for rows of any length that are not short, where no other one reads vectors of such rows."""
-    if vec == 1 or odd is not None:
+def _by_elements(planner: Planner, width: Width, vec: int, walked: int | None) -> list[VariantSpec]:
+    """Those for rows of any length that 32 bits count, of which the last one needs nothing else. What repeats does so
+    along the axis ``walked``; vectors have ``vec`` elements."""
+    domain = planner.domain
+    own_walk = None if vec > 1 and has_strips(planner, vec) else walked
+    long = _for_long_rows(planner, vec, own_walk)
+    if not writes_runs(planner):
+        return [*long, _single_variant(planner, width)]
+    runs = runs_variant(planner, ("runs_int32", *width[1:]), own_walk)
+    if finds_rows(domain):
+        return [runs, *long, _single_variant(planner, width)]
+    lone = lone_variant(planner, width, runs)
+    return [*long, runs, lone] if own_walk is None else [runs, *long, lone]
+
+
+def _single_variant(planner: Planner, width: Width) -> VariantSpec:
+    """The variant whose threads have one element at a time."""
+    if planner.domain.inner > 0 and planner.domain.sources:
+        return columns_variant(planner, width, _choice_of_columns(planner, width))
+    return flat_variant(planner, width)
+
+
+def _for_long_rows(planner: Planner, vec: int, walked: int | None) -> list[VariantSpec]:
+    """The variant for rows of any length that are not short, where vectors have ``vec`` elements."""
+    if vec == 1:
         return []
     if has_strips(planner, vec):
         return [strips_variant(planner, vec)]

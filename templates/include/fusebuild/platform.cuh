@@ -368,6 +368,7 @@ FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
 // From here on the compiler knows nothing of where `word` or `address` comes from: it does not compute that
 // again for each element.
 FUSEBUILD_DEVICE void forget_origin(unsigned int& word) { asm volatile("" : "+r"(word)); }
+FUSEBUILD_DEVICE void forget_origin(int32_t& number) { asm("" : "+r"(number)); }
 FUSEBUILD_DEVICE void forget_origin(int64_t& number) { asm volatile("" : "+l"(number)); }
 FUSEBUILD_DEVICE void forget_origin(uint2& word) { asm volatile("" : "+r"(word.x), "+r"(word.y)); }
 FUSEBUILD_DEVICE void forget_origin(uint4& word) {

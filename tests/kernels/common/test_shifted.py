@@ -108,7 +108,7 @@ def test_what_is_read_by_elements_outweighs_few_flat_tensors() -> None:
 
     gap, few = '{dtype: "float[M, N]", contiguity: [false, true]}', "few_scalar_int64"
     assert of({"x": "float[M, N]", "g": gap}, "y = x + g") == [few, "vec4_int32", "shifted_vec4_int32", "scalar_int64"]
-    strips = ["vec4_int32", "strips_vec4_int32", "scalar_int32", "scalar_int64"]
+    strips = ["vec4_int32", "strips_vec4_int32", "runs_int32", "scalar_int32", "scalar_int64"]
     assert of({"g": gap, "h": gap}, "y = h + g") == [few, *strips]
     assert "shifted_vec4_int32" in of({"x": "float[M, N]", "w": "float[N]", "v": "float[N]"}, "y = x * w + v")
 
