@@ -473,6 +473,7 @@ def run_again(**environment: str) -> None:
             "test_device_row_results.py",
             "test_device_shifted.py",
             "test_device_stepping.py",
+            "test_device_tile.py",
             "test_device_striped.py",
             "test_device_warp_tiles.py",
         )

@@ -69,7 +69,6 @@ SHOWN_FUSIONS = {
     "ordered": ("0_vec4_int32", "1_vec4_int32"),  # rows, columns: each with results along them and one at their end
     "ordered_ranks": ("1_vec8_int32", "2_scalar_int64"),
     "walked_scans": ("0_vec8_int32", "1_vec4_int32"),
-    "scans": ("0_parts_shifted_vec8_int32", "0_parts_shifted_vec8_int32_prefixes", "1_parts_vec8_int32"),
     "cluster_softmax": ("0_cluster2_vec8_int32",),
     "cluster_levels": ("0_cluster2_vec8_int32", "1_cluster2_vec4_int32"),
     "batches_inner": ("0_vec8_int32", "0_shifted_vec8_int32"),
@@ -87,7 +86,7 @@ SHOWN_FUSIONS = {
 }
 """Fusions of tests, and the kernels among theirs that are kept as goldens."""
 
-SUFFIXES = {"reduction_finish": "_finish", "ticket_counters": "_counters", "scan_prefixes": "_prefixes"}
+SUFFIXES = {"reduction_finish": "_finish", "ticket_counters": "_counters"}
 """What tells kernels that come with others apart from those."""
 
 SECOND = {"outer_persistent": "_elements", "repeating_pointwise": "_alone"}

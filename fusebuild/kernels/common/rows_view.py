@@ -123,8 +123,7 @@ class Rows:
         if not self.body.spec.is_shifted:
             return f"fb::load{'_packed' if packed else ''}<kVec>({address})"
         if fid in self.body.domain.flat:
-            aligned = f"fb::load_packed_up_to<kVec>({address}, readable - col)"
-            return aligned if packed else f"fb::unpack({aligned})"
+            return f"fb::load{'_packed' if packed else ''}_up_to<kVec>({address}, readable - col)"
         beside = f"fb::load_beside<kVec>(r{fid}, col, columns)"
         return f"fb::pack({beside})" if packed else beside
 

@@ -90,8 +90,8 @@ class KernelView:
     scans combine with; ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need,
     ``ahead`` what the last sweep does; ``edges`` are a sweep's lines for an element beside its vectors; ``finishes``
     are those of :mod:`fusebuild.kernels.common.finish_view`; ``untiled`` is what is done with rows that are too few for
-    tiles, ``alone`` with those of one element, and ``columns`` where columns are added up first, ``parts`` how
-    parts of scans begin and end; ``block`` is :func:`walking_block`; ``clamped`` loads of a whole row are those of
+    tiles, ``alone`` with those of one element, and ``columns`` where columns are added up first; ``block`` is
+    :func:`walking_block`; ``clamped`` loads of a whole row are those of
     :class:`fusebuild.kernels.persistent.few_rows.FewRowsHeuristics`."""
 
     index: str
@@ -112,7 +112,6 @@ class KernelView:
     untiled: object = None
     alone: object = None
     columns: object = None
-    parts: object = None
     edges: tuple[Lines, ...] = ()
     shifted: bool = False
     anywhere: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fusebuild.kernels.common.family import Family
-from fusebuild.kernels.outer_persistent.clustered_view import outer_clustered
+from fusebuild.kernels.outer_persistent.alone_view import outer_alone
 from fusebuild.kernels.outer_persistent.columns_view import outer_persistent_by_columns
 from fusebuild.kernels.outer_persistent.schedule import check, variants
 
@@ -12,5 +12,5 @@ FAMILY = Family(
     name="outer_persistent",
     check=check,
     variants=variants,
-    views={"outer_persistent": outer_persistent_by_columns, "outer_clustered": outer_clustered},
+    views={"outer_persistent": outer_persistent_by_columns, "outer_alone": outer_alone},
 )

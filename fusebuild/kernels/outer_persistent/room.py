@@ -114,13 +114,18 @@ class Room:
     def are_more(self, elements: int) -> Formula:
         return ("lt", elements, self.planner.domain.points(self.planner.domain.every))
 
+    @property
+    def most_of_block(self) -> Formula:
+        """The elements of each tensor, at most, in a block of few or of many."""
+        more = product([max(0, self.most - BLOCK_OF_FEW), self.are_more(FEW)])
+        return simplified(total([min(self.most, BLOCK_OF_FEW), more]))
+
     def guard(self) -> tuple[Formula, ...]:
         """What holds where the neighbours that a block shall take have room, and no columns are so many that it is
         faster to read them twice, by vectors of columns."""
-        most = total([min(self.most, BLOCK_OF_FEW), product([max(0, self.most - BLOCK_OF_FEW), self.are_more(FEW)])])
         run = self.least if self.inner == 1 else ("max", self.least, self.inner)
         vectors = self.vectors(run, [self.count if self.inner == 1 else self.inner])
-        has_room: Formula = ("le", simplified(product([self.vec, self.outer, vectors])), simplified(most))
+        has_room: Formula = ("le", simplified(product([self.vec, self.outer, vectors])), self.most_of_block)
         if self.inner != 1:
             return (has_room,)
         return (has_room, ("le", product([self.are_more(MANY), self.outer]), FEW_IN_COLUMN))

@@ -2,8 +2,8 @@
 
 The domain is ``reduced x kept`` or ``reduced x kept x reduced``: what is kept are **channels**, and one number of each
 is what the reductions give. Where a channel has few elements, blocks have channels of their own, whose elements they
-read once (:mod:`fusebuild.kernels.outer_persistent.whole`), and of somewhat more clusters of blocks do
-(:mod:`fusebuild.kernels.outer_persistent.clustered`).
+read once: several each (:mod:`fusebuild.kernels.outer_persistent.whole`), or one, and of somewhat more elements a
+cluster of blocks has one (:mod:`fusebuild.kernels.outer_persistent.alone`).
 
 All else reads its tensors twice, by the kernels that reductions and elementwise tasks have: those of ``reduction`` find
 the statistics, which are outputs, and one of ``pointwise`` reads them and walks backwards, so that it finds in L2 what
@@ -18,7 +18,7 @@ from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import NOT_TUNED
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.spec import VariantSpec, usable
-from fusebuild.kernels.outer_persistent.clustered import clustered_variants
+from fusebuild.kernels.outer_persistent.alone import alone_variants
 from fusebuild.kernels.outer_persistent.parts import parts_of
 from fusebuild.kernels.outer_persistent.whole import whole_variants
 from fusebuild.kernels.pointwise import schedule as pointwise
@@ -39,7 +39,8 @@ def variants(planner: Planner) -> list[VariantSpec]:
         for second in elements
         if number == 0 or not _takes_few(second)
     ]
-    return [*whole_variants(planner), *clustered_variants(planner), *pairs]
+    alone, clustered = alone_variants(planner)
+    return [*alone, *whole_variants(planner), *clustered, *pairs]
 
 
 def _takes_few(variant: VariantSpec) -> bool:

@@ -17,6 +17,9 @@ from fusebuild.kernels.common.statements import Body, Group
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
 from fusebuild.kernels.outer_persistent.channels import Channels
 
+IN_BLOCK = "fb::reduce_row_of<kThreads, {turn}>(width, {});"
+"""How accumulators of a channel's threads meet."""
+
 
 def outer_persistent(spec: KernelSpec) -> KernelView:
     channels, place = Channels.of(Body(spec)), place_of_channel
@@ -34,7 +37,6 @@ def outer_persistent(spec: KernelSpec) -> KernelView:
             ),
             joint_stores=tuple(f"of_channel{fid}[{place('slot')}] = {body.variable(fid)};" for fid in channels.shared),
         ),
-        alone=() if extents["inner"] == "1" else _alone(channels),
         extents=extents,
     )  # fmt: skip
 
@@ -112,13 +114,13 @@ def _statistics(channels: Channels) -> tuple[Sweep, ...]:
             load_coordinates=tuple(body.scalar_load(fid, f"v{fid}[k]") for fid in taken),
             coordinates=tuple(body.scalar_load(fid, f"tile{fid}[places[k]]") for fid in taken),
         )
-        for sweep in gathering(channels, "fb::reduce_row_of<kThreads>(width, {});")
+        for sweep in gathering(channels, IN_BLOCK)
     )
 
 
 def gathering(channels: Channels, reduce: str) -> tuple[Sweep, ...]:
     """How those elements of a batch are combined that are ``inside``, in one walk, or in two where they are moments.
-    ``reduce`` is how accumulators meet, a format of them."""
+    ``reduce`` is how accumulators meet, a format of those and of which ``turn`` of the kernel that is."""
     body, gathered, moments = channels.body, channels.gathered, channels.moments
     sweep = join(
         Sweep(
@@ -126,7 +128,7 @@ def gathering(channels: Channels, reduce: str) -> tuple[Sweep, ...]:
             accumulators=tuple(each.declaration() for each in foldings(body, gathered.plain)),
             element=tuple(map(body.statement, channels.before)),
             accumulate=accumulate(body, gathered.singly).accumulate,
-            reduce=reduce.format(accumulators(body, gathered.indices)),
+            reduce=reduce.format(accumulators(body, gathered.indices), turn=0),
         ),
         gathered.along_rows(),
     )
@@ -140,8 +142,8 @@ def _of_moments(moments: Batch, sweep: Sweep, reduce: str) -> tuple[Sweep, Sweep
     fid, c_type, count = folding.expr.outputs[0], moments.c_type, "outer * inner"
     around, added = f"around{fid}", f"around{fid}.add({elements}, inside);"
 
-    def met(*parts: str) -> str:
-        return reduce.format(", ".join(f"fb::accumulator<fb::Sum>({around}.{part})" for part in parts))
+    def met(turn: int, *parts: str) -> str:
+        return reduce.format(", ".join(f"fb::accumulator<fb::Sum>({around}.{part})" for part in parts), turn=turn)
 
     return (
         replace(
@@ -150,7 +152,7 @@ def _of_moments(moments: Batch, sweep: Sweep, reduce: str) -> tuple[Sweep, Sweep
             vector=(),
             stores=(f"{around}.gather({elements}, inside);",),
             merged=(),
-            reduce=met("sum", "sizes"),
+            reduce=met(0, "sum", "sizes"),
             results=(f"{around}.settle({count});",),
         ),
         replace(
@@ -161,16 +163,10 @@ def _of_moments(moments: Batch, sweep: Sweep, reduce: str) -> tuple[Sweep, Sweep
             stores=(added,),
             batched=(added,),
             merged=(),
-            reduce=met("beside", "squares"),
+            reduce=met(1, "beside", "squares"),
             results=(f"const auto {folding.accumulator} = {around}.state({count});",),
         ),
     )
-
-
-def _alone(channels: Channels) -> tuple[Sweep, ...]:
-    """What is done where a block has one channel: all vectors are that one's."""
-    statistics = gathering(channels, "fb::reduce_row_of<kThreads>(width, {});")
-    return (*along_vectors(channels, statistics), elements_of_one(channels))
 
 
 def along_vectors(channels: Channels, statistics: Iterable[Sweep]) -> Iterator[Sweep]:

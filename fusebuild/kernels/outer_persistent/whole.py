@@ -63,6 +63,7 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
     run = product([channels, room.inner])
     run_vectors = simplified(room.vectors(run, [run, product([room.count, room.inner])]))
     piece_vectors = simplified(room.vectors(room.inner, [room.inner]))
+    ends = simplified(("sub", channels, 1))
     kernel = planner.kernel(
         "outer_persistent",
         WholeHeuristics(threads=choice.threads, elements=room.most),
@@ -77,6 +78,8 @@ def whole_variants(planner: Planner) -> list[VariantSpec]:
             call_parameter("piece_vectors", piece_vectors, "around those of one channel"),
             call_parameter("piece_reciprocal", reciprocal_of(piece_vectors), "reciprocal of piece_vectors"),
             call_parameter("inner_reciprocal", reciprocal_of(room.inner), "reciprocal of inner"),
+            call_parameter("run_ends", ends, "channels that end within a run, at most"),
+            call_parameter("ends_reciprocal", reciprocal_of(ends), "reciprocal of run_ends"),
         ),
         min_blocks=choice.min_blocks,
         sizes=KnownSizes(help=False),

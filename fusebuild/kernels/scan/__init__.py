@@ -6,7 +6,6 @@ Columns are laid out as those of :mod:`fusebuild.kernels.reduction`, the one fam
 from __future__ import annotations
 
 from fusebuild.kernels.common.family import Family
-from fusebuild.kernels.scan.parts_view import scan_prefixes
 from fusebuild.kernels.scan.schedule import check, ordered, variants
 from fusebuild.kernels.scan.view import scan, scan_outer
 
@@ -15,6 +14,6 @@ FAMILY = Family(
     name="scan",
     check=check,
     variants=variants,
-    views={"scan": scan, "scan_outer": scan_outer, "scan_prefixes": scan_prefixes},
+    views={"scan": scan, "scan_outer": scan_outer},
     exclusive=ordered,
 )

@@ -16,15 +16,16 @@ takes more is as fast in two kernels. (H200, running shares of a row's sum, us i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 
 from fusebuild.ir.formula import Formula, ceil_div, product
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import decide
+from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.lambdas import folded
-from fusebuild.kernels.common.planner import Planner
+from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.rows import (
+    MAX_THREADS,
     WARP,
     check_outputs,
     check_running,
@@ -34,10 +35,8 @@ from fusebuild.kernels.common.rows import (
     vector_of_states,
     walked_loops,
 )
-from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, indices_of, reductions, try_domain
+from fusebuild.kernels.common.spec import VariantSpec, indices_of, reductions, try_domain
 from fusebuild.kernels.common.unfit import UnfitError
-from fusebuild.kernels.scan.choices import ScanHeuristics, Way
-from fusebuild.kernels.scan.parts import columns_in_parts, has_parts, rows_in_parts
 from fusebuild.ops.table import Kind, op_of
 
 ROW_THREADS = 256
@@ -45,10 +44,6 @@ ROW_THREADS = 256
 
 SHORT_TILES = 4
 """Tiles of a warp up to which a row is its alone: it waits for no other."""
-
-LONG_TILES = 4
-"""Tiles of a block from which on a row's next one is loaded while one is scanned. (H200, us with and without: 300 x
-65536 45 and 53, 140 x 65536 31 and 44; but 16384 x 2048, a tile each, 82 and 73.)"""
 
 LONG_BYTES = 16 * 1024
 """Bytes of the inputs of a row that is walked again, at most: eight blocks have as much as a multiprocessor's cache
@@ -60,6 +55,16 @@ MOST_WALKS = 2
 COLUMN_THREADS = 64
 """Threads of a block that have columns: so few that a multiprocessor, which holds 32 blocks, is full with them, and few
 columns are on many multiprocessors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanHeuristics(Choice):
+    """``threads`` of a block: they share a row, or each has columns of its own. The sizes of the first case play no
+    part."""
+
+    FEWER = ("threads",)
+
+    threads: int
 
 
 def check(task: Task) -> None:
@@ -78,16 +83,10 @@ def variants(planner: Planner) -> list[VariantSpec]:
     domain = planner.domain
     vec = vector_of_states(planner.task, planner.vector_width(domain.inner))
     widths = planner.widths(vec, planner.vector_guards(domain.inner, vec))
-    ways = [Way(width=width) for width in widths]
     if not domain.axes[domain.inner].reduced:
-        in_parts = [columns_in_parts(planner, way, COLUMN_THREADS) for way in ways[:-1] if has_parts(planner)]
-        return [*in_parts, *(_columns(planner, way) for way in ways)]
-    *small, last = ways
-    if len(domain.reduced) == 1 and planner.has_odd_rows(vec, domain.points(domain.reduced)):
-        small[1:] = [_odd_rows(planner, vec)]
-    in_parts = [rows_in_parts(planner, way, ROW_THREADS) for way in small if has_parts(planner)]
-    whole = [make(planner, way) for way in small for make in (_short_rows, _long_rows, _rows)]
-    return [*in_parts, *whole, _rows(planner, last)]
+        return [_columns(planner, width) for width in widths]
+    *small, last = widths
+    return [*(make(planner, width) for width in small for make in (_short_rows, _rows)), _rows(planner, last)]
 
 
 def walks(task: Task, domain: AxisDomain) -> int:
@@ -233,55 +232,39 @@ def _changes_along(task: Task, domain: AxisDomain, fid: int, axes: set[int]) -> 
     return value.is_tensor and bool(domain.axes_of(fid, value.tensor) & axes)
 
 
-def _odd_rows(planner: Planner, vec: int) -> Way:
-    """Rows of any length, in the place of single elements."""
-    guard = planner.shifted_guard(vec, planner.domain.points(planner.domain.reduced))
-    return Way(width=(f"shifted_vec{vec}_int32", guard, vec, "int32_t"), vectors=VectorLayout.SHIFTED)
-
-
-def _short_rows(planner: Planner, way: Way) -> VariantSpec:
+def _short_rows(planner: Planner, width: Width) -> VariantSpec:
     """One warp a row."""
-    short: Formula = ("le", planner.domain.points(planner.domain.reduced), SHORT_TILES * WARP * way.width[2])
-    return _walked(planner, _named(way, "short", short), ScanHeuristics(threads=WARP))
+    name, guard, vec, index = width
+    domain = planner.domain
+    is_short: Formula = ("le", domain.points(domain.reduced), SHORT_TILES * WARP * vec)
+    short = (f"short_{name}", (*guard, is_short), vec, index)
+    return _variant(planner, short, "scan", WARP, lambda _: domain.points(domain.kept))
 
 
-def _long_rows(planner: Planner, way: Way) -> VariantSpec:
-    """One block a row, which loads the next tile while it scans one."""
-    long: Formula = ("ge", planner.domain.points(planner.domain.reduced), LONG_TILES * ROW_THREADS * way.width[2])
-    return _walked(planner, _named(way, "long", long), ScanHeuristics(threads=ROW_THREADS, ahead=True))
-
-
-def _rows(planner: Planner, way: Way) -> VariantSpec:
+def _rows(planner: Planner, width: Width) -> VariantSpec:
     """One block a row."""
-    return _walked(planner, way, ScanHeuristics(threads=ROW_THREADS))
+    domain = planner.domain
+    return _variant(planner, width, "scan", ROW_THREADS, lambda _: domain.points(domain.kept))
 
 
-def _named(way: Way, name: str, condition: Formula) -> Way:
-    """``way`` for the sizes of which the ``condition`` holds."""
-    own, guard, vec, index = way.width
-    return replace(way, width=(f"{name}_{own}", (*guard, condition), vec, index))
-
-
-def _walked(planner: Planner, way: Way, proposed: ScanHeuristics) -> VariantSpec:
-    """The variant whose blocks walk a row each."""
-    rows = planner.domain.points(planner.domain.kept)
-    return _variant(planner, way, "scan", proposed, lambda _: rows)
-
-
-def _columns(planner: Planner, way: Way) -> VariantSpec:
+def _columns(planner: Planner, width: Width) -> VariantSpec:
     """One vector of columns a thread, those of the next outer index behind those of one."""
-    domain, vec = planner.domain, way.width[2]
+    domain, vec = planner.domain, width[2]
     first, last = domain.reduced[0], domain.reduced[-1]
     vectors = product([ceil_div(domain.points(domain.every[last + 1 :]), vec), domain.points(range(first))])
-    proposed = ScanHeuristics(threads=COLUMN_THREADS)
-    return _variant(planner, way, "scan_outer", proposed, lambda threads: ceil_div(vectors, threads))
+    return _variant(planner, width, "scan_outer", COLUMN_THREADS, lambda threads: ceil_div(vectors, threads))
 
 
 def _variant(
-    planner: Planner, way: Way, template: str, proposed: ScanHeuristics, grid: Callable[[int], Formula]
+    planner: Planner, width: Width, template: str, threads: int, grid: Callable[[int], Formula]
 ) -> VariantSpec:
-    """The variant that is ``proposed``, of which a ``grid`` follows from the threads of a block."""
-    name, guard, vec, index = way.width
-    choice = decide(name, proposed, planner.tuned, ScanHeuristics.check)
-    kernel = planner.kernel(template, choice, vec=vec, index=index, vectors=way.vectors)
+    """The variant whose blocks have so many ``threads``, and of which there is a ``grid``."""
+    name, guard, vec, index = width
+    choice = decide(name, ScanHeuristics(threads=threads), planner.tuned, _check)
+    kernel = planner.kernel(template, choice, vec=vec, index=index)
     return planner.variant(name, choice, guard, kernel, grid(choice.threads), (choice.threads, 1, 1))
+
+
+def _check(choice: ScanHeuristics) -> None:
+    """Raise :class:`KnobError` for blocks that cannot be."""
+    choice.require_power_of_two("threads", WARP, MAX_THREADS)

@@ -26,11 +26,13 @@ from fusebuild.kernels.pointwise.narrow import reciprocal_of
 from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics, check_elements
 from fusebuild.target.table import Target
 
-MOST_COLUMNS = 64
-"""Columns from which on a tile of as many is full."""
+MOST_COLUMNS = 256
+"""Columns from which on a block has less than 32 rows."""
 THREADS, UNROLL, MIN_BLOCKS = 256, 4, 4
 LEAST_BITS = 1
 """A block has two vectors of a column at least: what it stores begins where a sector of memory does."""
+FEWEST = MOST_COLUMNS << LEAST_BITS
+"""Vectors of all columns that a block has at least."""
 BLOCKS = 2
 """Blocks for each multiprocessor before one has more rows."""
 
@@ -45,22 +47,27 @@ class NarrowHeuristics:
     tiled: tuple[int, ...]
 
 
-def has_narrow(planner: Planner, across: int, tiled: tuple[int, ...]) -> bool:
+def has_narrow(planner: Planner, across: int, vec: int, tiled: tuple[int, ...]) -> bool:
     """Whether outputs are dense over the whole domain, which is one matrix, and what lies across, inputs ``tiled``, has
-    no gaps. An output of a number of columns that is known to be large has no such kernel."""
+    no gaps, and no more tiles than fit. An output of a number of columns that is known to be large has no such
+    kernel."""
     domain, columns = planner.domain, planner.domain.axes[planner.domain.inner].extent
     if domain.inner != 1 or across != 0 or (isinstance(columns, int) and columns >= MOST_COLUMNS):
         return False
     dense = {*planner.task.outputs} <= {*domain.flat}
-    return dense and not domain.sources and all(domain.fills_memory(domain.accesses[fid]) for fid in tiled)
+    fits = tile_elements(FEWEST, vec) * planner.bytes_of(tiled) <= STATIC_BYTES
+    return fits and dense and not domain.sources and all(domain.fills_memory(domain.accesses[fid]) for fid in tiled)
 
 
 def narrow_variant(planner: Planner, vec: int, tiled: tuple[int, ...]) -> VariantSpec:
     """The variant for vectors of ``vec`` elements. Raises :class:`KnobError` for a tuned choice that cannot be."""
     domain, name = planner.domain, f"narrow_vec{vec}_int32"
     rows, columns = (axis.extent for axis in domain.axes)
-    own_check = partial(_check, target=planner.target, vec=vec, element=planner.bytes_of(tiled))
-    proposed = PointwiseHeuristics(threads=THREADS, unroll=UNROLL, min_blocks=MIN_BLOCKS)
+    element = planner.bytes_of(tiled)
+    own_check = partial(_check, target=planner.target, vec=vec, element=element)
+    fitting = tile_elements(THREADS * UNROLL, vec) * element <= STATIC_BYTES
+    unroll = UNROLL if fitting else FEWEST // THREADS
+    proposed = PointwiseHeuristics(threads=THREADS, unroll=unroll, min_blocks=MIN_BLOCKS)
     choice = decide(name, proposed, planner.tuned, own_check)
     heuristics = NarrowHeuristics(
         threads=choice.threads, unroll=choice.unroll, min_blocks=choice.min_blocks, tiled=tiled
@@ -91,13 +98,13 @@ def _check(choice: PointwiseHeuristics, *, target: Target, vec: int, element: in
     size = tile_elements(choice.threads * choice.unroll, vec) * element
     message = f"tiles of so many vectors take {size} bytes of shared memory, of {STATIC_BYTES}"
     choice.require(size <= STATIC_BYTES, "unroll", message)
-    fewest = MOST_COLUMNS << LEAST_BITS
-    choice.require(choice.threads * choice.unroll >= fewest, "unroll", f"a block has {fewest} vectors at least")
+    choice.require(choice.threads * choice.unroll >= FEWEST, "unroll", f"a block has {FEWEST} vectors at least")
 
 
 def tile_elements(vectors: int, vec: int) -> int:
-    """Elements of a tile for so many ``vectors``: behind each column there is room for one more."""
-    return (vectors + MOST_COLUMNS) * vec
+    """Elements of a tile for so many ``vectors``: behind each column there is room for one more, and behind as many
+    columns as a vector has elements for another one."""
+    return (vectors + MOST_COLUMNS) * vec + MOST_COLUMNS
 
 
 def _steps(rows: Formula, columns: Formula, vec: int, vectors: int) -> dict[int, Formula]:

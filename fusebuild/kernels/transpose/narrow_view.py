@@ -24,7 +24,8 @@ def transpose_narrow(spec: KernelSpec) -> KernelView:
         arrays=tuple(f"fb::WordsAround<{body.c_type(fid)}, kVec> w{fid}[kUnroll];" for fid in tiled),
         loads=tuple(f"w{fid}[u] = fb::load_words_around<kVec>(T{fid}, {offsets[fid]}, total);" for fid in tiled),
         stores=tuple(
-            f"fb::store_shared(tile{fid} + i * pitch + row, fb::unpack(fb::cut_around(w{fid}[u], {offsets[fid]})));"
+            f"fb::store_shared(tile{fid} + fb::column_place<kVec>(i, pitch) + row, "
+            f"fb::unpack(fb::cut_around(w{fid}[u], {offsets[fid]})));"
             for fid in tiled
         ),
     )
@@ -57,7 +58,8 @@ def _by_rows(body: Body, groups: list[Group], tiled: list[int]) -> Sweep:
         element=(
             *_coordinates((*single, *statements)),
             *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in flat),
-            *(f"const {body.c_type(fid)} t{fid} = tile{fid}[at.remainder * pitch + at.quotient];" for fid in tiled),
+            *(f"const {body.c_type(fid)} t{fid} = tile{fid}[fb::column_place<kVec>(at.remainder, pitch) + at.quotient];"
+              for fid in tiled),
             *single,
             *statements,
             *(f"v{fid}[k] = {body.own_operand(fid)};" for fid in outputs),

@@ -113,7 +113,7 @@ def variants(planner: Planner) -> list[VariantSpec]:
     *vectors, (name, guard, _, index), large = planner.widths(vec, _aligned(planner, across, vec))
     sides = [domain.axes[axis].extent for axis in (across, domain.inner)]
     tiled, shifts = _tiled(domain, across), _has_shifted(planner, across, vec)
-    narrow = [narrow_variant(planner, vec, tiled)] if shifts and has_narrow(planner, across, tiled) else []
+    narrow = [narrow_variant(planner, vec, tiled)] if shifts and has_narrow(planner, across, vec, tiled) else []
     shifted = [_shifted(planner, across, vec)] if shifts else []
     full = tuple(("ge", side, SCALAR_SIDE) for side in sides)
     squares = [] if narrow else [_squares(planner, across, (name, (*guard, *full), 1, index))]
@@ -296,9 +296,17 @@ def _shifted(planner: Planner, across: int, vec: int) -> VariantSpec:
     width = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
     wanted = _Wanted(side=SIDE_VECTORS * vec, held=WIDE_BLOCK_THREADS, beside=2 * vec)
     choice, heuristics = _decided(planner, across, width, wanted)
-    kernel = planner.kernel("transpose_shifted", heuristics, vec=vec, vectors=VectorLayout.SHIFTED)
     reached = total([columns, 2 * vec - 1])
     tiles = (ceil_div(reached, choice.tile), ceil_div(rows, choice.tile))
+    below = call_parameter("row_tiles", tiles[1], "below each other")
+    parameters = (
+        *kernel_parameters(planner.task, domain),
+        *counted_parameters("column_tiles", tiles[0]),
+        *((below,) if domain.inner == 1 else counted_parameters("row_tiles", tiles[1])),
+    )
+    kernel = planner.kernel(
+        "transpose_shifted", heuristics, vec=vec, vectors=VectorLayout.SHIFTED, parameters=parameters
+    )
     grid = product([*tiles, _matrices(domain, across)])
     return planner.variant(width[0], choice, guard, kernel, grid, (choice.threads, 1, 1))
 

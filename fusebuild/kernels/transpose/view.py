@@ -59,7 +59,7 @@ def transpose_shifted(spec: KernelSpec) -> KernelView:
     start = body.base(spec.task.outputs[0], groups[:-1], [spec.domain.inner])
     return make_view(
         body, body.closure(spec.task.outputs),
-        setup=(*_shifted_tiles(_matrix(body, groups)), *_coordinates(body, groups)),
+        setup=(*_shifted_tiles(body, groups), *_coordinates(body, groups)),
         bases=_arrays(body, read, "(kTile + kAlign) * kTile"),
         sweeps=(turned, _shifted_elements(body, groups, read)),
         extents=_extents(body) | {"total": body.size(spec.domain.every), "start": start},
@@ -141,31 +141,37 @@ def _coordinates(body: Body, groups: Sequence[Group]) -> Lines:
 
 def _squares(body: Body, groups: Sequence[Group]) -> Lines:
     """Which square, and of which matrix, the block owns."""
-    own = (
+    return (
         "const int across = kTileBits * 2 - int(row_bits), down = kTileBits * 2 - int(column_bits);",
-        "const fb::Divided tile = fb::divided(fb::block_x(), int32_t(column_tiles), column_tiles_reciprocal);",
+        TILE,
         "const Index first_column = Index(tile.remainder) << across;",
-    )
-    if not _batch(groups):
-        return (*own, "const Index first_row = Index(tile.quotient) << down;")
-    return (
-        *own,
-        "const fb::Divided above = fb::divided(tile.quotient, int32_t(row_tiles), row_tiles_reciprocal);",
-        "const Index first_row = Index(above.remainder) << down;",
-        *_matrix(body, groups, "above.quotient"),
+        *_below(body, groups, "const Index first_row = Index({}) << down;"),
     )
 
 
-def _shifted_tiles(matrix: Lines) -> Lines:
-    """The tile of the block, and its ``matrix``, where rows may begin up to ``kAlign`` columns before a tile."""
+def _shifted_tiles(body: Body, groups: Sequence[Group]) -> Lines:
+    """The tile of the block, and its matrix, where rows may begin up to ``kAlign`` columns before a tile."""
     return (
-        "const Index column_tiles = (columns + kAlign - 1 + kTile - 1) / kTile;",
-        "const Index row_tiles = (rows + kTile - 1) / kTile;",
-        "const Index tile = fb::block_x();",
-        "const fb::TilePlace<Index> own(tile % (column_tiles * row_tiles), row_tiles, column_tiles);",
+        TILE,
+        *_below(body, groups, "const fb::TilePlace own({}, tile.remainder, int(row_tiles), int(column_tiles));"),
         "const Index first_column = own.column * kTile;",
         "const Index first_row = own.row * kTile;",
-        *matrix,
+    )
+
+
+TILE = "const fb::Divided tile = fb::divided(fb::block_x(), int32_t(column_tiles), column_tiles_reciprocal);"
+"""The line that finds a block's place beside others of its row of tiles, and which row that is of those of all
+matrices."""
+
+
+def _below(body: Body, groups: Sequence[Group], row: str) -> Lines:
+    """The line ``row``, a format of which row of tiles a block's is in its matrix, and which matrix that is."""
+    if not _batch(groups):
+        return (row.format("tile.quotient"),)
+    return (
+        "const fb::Divided above = fb::divided(tile.quotient, int32_t(row_tiles), row_tiles_reciprocal);",
+        row.format("above.remainder"),
+        *_matrix(body, groups, "above.quotient"),
     )
 
 
@@ -173,7 +179,7 @@ def _batch(groups: Sequence[Group]) -> list[Group]:
     return [group for group in groups if group.name in ("before", "between")]
 
 
-def _matrix(body: Body, groups: Sequence[Group], matrix: str = "tile / column_tiles / row_tiles") -> Lines:
+def _matrix(body: Body, groups: Sequence[Group], matrix: str) -> Lines:
     """The coordinates of the matrix with the number ``matrix``; none where there is one matrix."""
     batch = _batch(groups)
     if len(batch) < 2:

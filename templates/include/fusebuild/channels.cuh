@@ -66,14 +66,14 @@ template <typename T>
 struct AroundMean {
   T sum = T(0), sizes = T(0), mean = T(0), beside = T(0), squares = T(0);
 
-  // First: those elements that have a bit in `inside`.
+  // First: those elements that have a bit in `inside`; others are 0 then.
   template <int N>
-  FUSEBUILD_DEVICE void gather(const Vec<T, N>& elements, unsigned inside) {
-    Vec<T, N> terms = elements;
-    leave(terms, inside);
-    sum += combine_all<Sum>(terms);
+  FUSEBUILD_DEVICE void gather(Vec<T, N>& elements, unsigned inside) {
+    leave(elements, inside);
+    sum += combine_all<Sum>(elements);
+    Vec<T, N> terms;
     FUSEBUILD_UNROLL
-    for (int k = 0; k < N; ++k) terms[k] = abs(terms[k]);
+    for (int k = 0; k < N; ++k) terms[k] = abs(elements[k]);
     sizes += combine_all<Sum>(terms);
   }
 
@@ -95,12 +95,11 @@ struct AroundMean {
   FUSEBUILD_DEVICE void add(Vec<T, N> elements, unsigned inside) {
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k) elements[k] -= mean;
-    Vec<T, N> terms = elements;
-    leave(terms, inside);
-    beside += combine_all<Sum>(terms);
+    leave(elements, inside);
+    beside += combine_all<Sum>(elements);
     FUSEBUILD_UNROLL
-    for (int k = 0; k < N; ++k) terms[k] *= terms[k];
-    squares += combine_all<Sum>(terms);
+    for (int k = 0; k < N; ++k) elements[k] *= elements[k];
+    squares += combine_all<Sum>(elements);
   }
 
   // What `count` elements have, all of which were added.

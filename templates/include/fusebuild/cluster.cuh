@@ -8,11 +8,14 @@
 
 namespace fusebuild {
 
+// Whether so many blocks may run together.
+template <int kCluster>
+constexpr bool kIsCluster = is_power_of_two(kCluster) && kCluster >= 2 && kCluster <= kMaxClusterBlocks;
+
 // The caller's block among the kCluster neighbours along x that run together.
 template <int kCluster>
 FUSEBUILD_DEVICE int cluster_rank() {
-  static_assert(is_power_of_two(kCluster) && kCluster >= 2 && kCluster <= kMaxClusterBlocks,
-                "blocks per cluster: 2, 4 or 8");
+  static_assert(kIsCluster<kCluster>, "blocks per cluster: 2, 4 or 8");
   return block_x() % kCluster;
 }
 
@@ -167,6 +170,7 @@ FUSEBUILD_DEVICE PeerAddress barrier_in_peer(TransferBarrier (&mine)[kCount], in
 template <int kMostThreads, int kCluster, typename... Accumulators>
 FUSEBUILD_DEVICE void reduce_row_of_threads(ClusterPhase& phase, int threads,
                                             const Accumulators&... accumulators) {
+  static_assert(kIsCluster<kCluster>, "blocks per cluster: 2, 4 or 8");
   constexpr int kSlots = kCluster * (kMostThreads / kWarpThreads);
   constexpr int kLanes = smaller(kSlots, kWarpThreads);
   using Layout = Partials<kSlots, Accumulators...>;
@@ -178,7 +182,7 @@ FUSEBUILD_DEVICE void reduce_row_of_threads(ClusterPhase& phase, int threads,
   reduce_lanes<kWarpThreads, 1>(accumulators...);
   meet_cluster(phase);
   const int lane = thread_x() % kWarpThreads, warps = threads / kWarpThreads;
-  const int slot = cluster_rank<kCluster>() * warps + thread_x() / kWarpThreads;
+  const int slot = rank_in_cluster() * warps + thread_x() / kWarpThreads;
   FUSEBUILD_UNROLL
   for (int first = 0; first < Layout::kValues; first += kValuesAtOnce) {
     const int last = first + kValuesAtOnce < Layout::kValues ? first + kValuesAtOnce : Layout::kValues;

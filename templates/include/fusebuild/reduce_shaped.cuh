@@ -25,24 +25,39 @@ struct CombineSlots {
       FUSEBUILD_UNROLL
       for (int k = 0; k < N; ++k) accumulator.values[k] = *Layout::template at<T>(storage, number + k, slot);
       for (int mask = count / 2; mask > 0; mask /= 2) combine_with_lane<kWarpThreads>(accumulator, mask);
-      return;
+    } else {
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < N; ++k) accumulator.values[k] = combined<Op, T>(number + k);
     }
-    FUSEBUILD_UNROLL
-    for (int k = 0; k < N; ++k) {
-      T result = *Layout::template at<T>(storage, number + k, first_slot);
-      for (int s = 1; s < count; ++s)
-        result = Op::combine(result, *Layout::template at<T>(storage, number + k, first_slot + s));
-      accumulator.values[k] = result;
+  }
+
+ private:
+  // Four at a time, so that what is read waits for nothing.
+  template <typename Op, typename T>
+  FUSEBUILD_DEVICE T combined(int number) const {
+    T result = *Layout::template at<T>(storage, number, first_slot);
+    if (count == 2) return Op::combine(result, *Layout::template at<T>(storage, number, first_slot + 1));
+    FUSEBUILD_UNROLL_BY(1)
+    for (int s = 0; s < count; s += 4) {
+      T slots[4];
+      FUSEBUILD_UNROLL
+      for (int i = 0; i < 4; ++i) slots[i] = *Layout::template at<T>(storage, number, first_slot + s + i);
+      if (s > 0) result = Op::combine(result, slots[0]);
+      FUSEBUILD_UNROLL
+      for (int i = 1; i < 4; ++i) result = Op::combine(result, slots[i]);
     }
+    return result;
   }
 };
 
-// Reduces across the `width` threads of each row of a (kThreads, 1, 1) block, a power of two. Every thread of
-// a row gets the same bits. All threads of the block must call this, and once in a kernel.
-template <int kThreads, typename... Accumulators>
+// Reduces across the `width` threads of each row of a block of kThreads or fewer, all powers of two. Every
+// thread of a row gets the same bits. All threads of the block must call this, and once in a kernel for each
+// kTurn.
+template <int kThreads, int kTurn = 0, typename... Accumulators>
 FUSEBUILD_DEVICE void reduce_row_of(int width, const Accumulators&... accumulators) {
-  for (int mask = smaller(width, kWarpThreads) / 2; mask > 0; mask /= 2)
-    (combine_with_lane<kWarpThreads>(accumulators, mask), ...);
+  FUSEBUILD_UNROLL
+  for (int mask = kWarpThreads / 2; mask > 0; mask /= 2)
+    if (mask < width) (combine_with_lane<kWarpThreads>(accumulators, mask), ...);
   if (width <= kWarpThreads) return;
   using Layout = Partials<kThreads / kWarpThreads, Accumulators...>;
   FUSEBUILD_SHARED(unsigned char, storage, kStorageBytes<Layout>);
@@ -50,7 +65,7 @@ FUSEBUILD_DEVICE void reduce_row_of(int width, const Accumulators&... accumulato
     visit_each(WriteSlot<Layout>{storage, thread_x() / kWarpThreads, 0, Layout::kValues}, 0, accumulators...);
   }
   sync_block();
-  const int first_slot = thread_x() / width * (width / kWarpThreads);
+  const int first_slot = (thread_x() & -width) / kWarpThreads;  // width is a power of two
   visit_each(CombineSlots<Layout>{storage, first_slot, width / kWarpThreads}, 0, accumulators...);
 }
 

@@ -65,4 +65,34 @@ FUSEBUILD_DEVICE bool reduce_in_first_block(int x, int y, int width, const Accum
   return true;
 }
 
+// Reduces across the `threads` of a block, a power of two of whole warps and kThreads at most. Every thread
+// gets the same bits. All threads of the block must call this, and once in a kernel for each kTurn.
+template <int kThreads, int kTurn, typename... Accumulators>
+FUSEBUILD_DEVICE void reduce_block_of(int threads, const Accumulators&... accumulators) {
+  constexpr int kSlots = kThreads / kWarpThreads;
+  using Layout = Partials<kSlots, Accumulators...>;
+  FUSEBUILD_SHARED(unsigned char, storage, kStorageBytes<Layout>);
+  reduce_lanes<kWarpThreads, 1>(accumulators...);
+  const int warps = threads / kWarpThreads, lane = thread_lane();
+  if (lane == 0)
+    visit_each(WriteSlot<Layout>{storage, thread_x() / kWarpThreads, 0, Layout::kValues}, 0, accumulators...);
+  sync_block();
+  visit_each(CombineSlotsApart<Layout, 1, 1>{storage, lane & (warps - 1), 1, 0, Layout::kValues}, 0,
+             accumulators...);
+  FUSEBUILD_UNROLL
+  for (int mask = kSlots / 2; mask > 0; mask /= 2)
+    if (mask < warps) (combine_with_lane<kWarpThreads>(accumulators, mask), ...);
+}
+
+// The same, or across the kCluster blocks of a cluster with kThreads each, where there is one.
+template <int kThreads, int kCluster, int kTurn, typename... Accumulators>
+FUSEBUILD_DEVICE void reduce_alone_or_together(ClusterPhase& phase, int64_t cluster,
+                                               const Accumulators&... accumulators) {
+  if (cluster == 1) {
+    reduce_block_of<kThreads, kTurn>(block_threads(), accumulators...);
+  } else {
+    reduce_row_in_cluster<kThreads, kCluster>(phase, accumulators...);
+  }
+}
+
 }  // namespace fusebuild

@@ -6,23 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from fusebuild.artifact.plan import FormulaArg
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate
+from fusebuild.ir.formula import Formula, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import INDEX_HEADROOM, LaunchSpec, Rejection, VariantSpec, any_domain
 from fusebuild.kernels.families import FAMILIES, first_accepting
 from fusebuild.kernels.scan import FAMILY as SCAN
-from fusebuild.kernels.scan.choices import PartHeuristics, ScanHeuristics, Step
-from fusebuild.kernels.scan.parts import (
-    FEW_BLOCKS,
-    FEW_COLUMNS,
-    LEAST_ROWS,
-    LEAST_TILES,
-    PREFIX_THREADS,
-    ROWS_OF_PART,
-    THREADS,
-)
-from fusebuild.kernels.scan.schedule import COLUMN_THREADS, LONG_TILES, ROW_THREADS, ordered, walks
+from fusebuild.kernels.scan.schedule import COLUMN_THREADS, ScanHeuristics, ordered, walks
 from fusebuild.segmentation import segment
 from fusebuild.target.table import TARGETS
 from support.small_recipes import AFFINE, primitive, text_with_lambdas, whole
@@ -48,25 +37,8 @@ def variants(task: Task, **sizes: int) -> tuple[VariantSpec, ...]:
     return SCAN.schedule(task, SM_90, sizes)
 
 
-def whole_variants(task: Task, **sizes: int) -> list[VariantSpec]:
-    """Those that walk rows or columns from end to end."""
-    return [each for each in variants(task, **sizes) if not each.name.startswith("parts_")]
-
-
-def in_parts(task: Task) -> dict[str, VariantSpec]:
-    return {each.name: each for each in variants(task) if each.name.startswith("parts_")}
-
-
-def given(launch: LaunchSpec, name: str) -> Formula:
-    """The formula of the parameter ``name``."""
-    (found,) = (each.arg for each in launch.kernel.parameters if each.name == name)
-    assert isinstance(found, FormulaArg)
-    formula: Formula = found.formula
-    return formula
-
-
 def first_launch(task: Task, **sizes: int) -> LaunchSpec:
-    (launch,) = whole_variants(task, **sizes)[0].launches
+    (launch,) = variants(task, **sizes)[0].launches
     return launch
 
 
@@ -240,47 +212,37 @@ class TestVariants:
     SMALL: Formula = ("lt", ("mul", "M", "N"), INDEX_HEADROOM)
 
     def test_of_rows(self) -> None:
-        found = whole_variants(ROWS, M=64, N=512)
+        found = variants(ROWS, M=64, N=512)
         vectors = (self.SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 0, 16), ("aligned", 1, 16))
-        anywhere = (("lt", "N", INDEX_HEADROOM), ("aligned", 0, 16), ("aligned", 1, 16))
         assert {variant.name: variant.guard for variant in found} == {
             "short_vec4_int32": (*vectors, ("le", "N", 512)),
-            "long_vec4_int32": (*vectors, ("ge", "N", LONG_TILES * 1024)),
             "vec4_int32": vectors,
-            "short_shifted_vec4_int32": (*anywhere, ("le", "N", 512)),
-            "long_shifted_vec4_int32": (*anywhere, ("ge", "N", LONG_TILES * 1024)),
-            "shifted_vec4_int32": anywhere,
+            "short_scalar_int32": (self.SMALL, ("le", "N", 128)),
+            "scalar_int32": (self.SMALL,),
             "scalar_int64": (),
         }
         launches = [launch for variant in found for launch in variant.launches]
         assert [(each.kernel.vec, each.kernel.index, each.block[0]) for each in launches] == [
-            *(2 * [(4, "int32_t", 32), (4, "int32_t", 256), (4, "int32_t", 256)]), (1, "int64_t", 256),
+            (4, "int32_t", 32), (4, "int32_t", 256), (1, "int32_t", 32), (1, "int32_t", 256), (1, "int64_t", 256),
         ]  # fmt: skip
         assert {launch.kernel.template for launch in launches} == {"scan"}
-        is_long = {variant.name: variant.name.startswith("long_") for variant in found}
-        assert {variant.name: variant.launches[0].kernel.heuristics.ahead for variant in found} == is_long
         assert all(variant.scratch == () for variant in found)
 
     def test_of_columns(self) -> None:
-        found = whole_variants(COLUMNS, M=64, N=512)
+        found = variants(COLUMNS, M=64, N=512)
         assert [variant.name for variant in found] == ["vec4_int32", "scalar_int32", "scalar_int64"]
         assert found[0].guard == (self.SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 0, 16), ("aligned", 1, 16))
         assert [launch.kernel.template for variant in found for launch in variant.launches] == ["scan_outer"] * 3
 
     def test_a_strided_operand_is_read_one_by_one_beside_vectors(self) -> None:
-        found = whole_variants(ACCEPTED["a strided operand"], M=64, N=512)
-        assert found[2].name == "vec4_int32"
-        assert found[2].guard == (self.SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 1, 16))
+        found = variants(ACCEPTED["a strided operand"], M=64, N=512)
+        assert found[1].name == "vec4_int32"
+        assert found[1].guard == (self.SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 1, 16))
 
     def test_vectors_need_a_tensor_that_has_them(self) -> None:
         strided = '{type: "float[M, N]", contiguity: [true, true], stride_order: [0, 1]}'
         task = whole({"x": strided}, "y = cumsum(x, dim=1)", {"y": "{dtype: float, alias: x}"})
-        assert [variant.name for variant in whole_variants(task)] == [
-            "short_scalar_int32",
-            "long_scalar_int32",
-            "scalar_int32",
-            "scalar_int64",
-        ]
+        assert [variant.name for variant in variants(task)] == ["short_scalar_int32", "scalar_int32", "scalar_int64"]
 
     def test_vectors_shrink_until_the_states_of_a_thread_fit_its_registers(self) -> None:
         def width(count: int) -> int:
@@ -309,9 +271,7 @@ class TestVariants:
             (threads, y, z) = launch.block
             assert (y, z, threads % 32) == (1, 1, 0)
             assert 32 <= threads <= 256
-            heuristics = launch.kernel.heuristics
-            assert isinstance(heuristics, ScanHeuristics | PartHeuristics)
-            assert heuristics.threads == threads
+            assert launch.kernel.heuristics == ScanHeuristics(threads=threads)
             assert launch.shared_bytes == 0
 
     @pytest.mark.parametrize(
@@ -335,7 +295,7 @@ class TestHeuristics:
         assert variants(task, A=1, B=2**20, C=1, M=1, N=2**20) == variants(task, A=7, B=1, C=4096, M=2**20, N=1)
 
     def test_rows_have_a_warp_or_a_block(self) -> None:
-        grids = {launch.grid for variant in whole_variants(ROWS) for launch in variant.launches}
+        grids = {launch.grid for variant in variants(ROWS) for launch in variant.launches}
         assert grids == {("M", 1, 1)}
 
     def test_a_thread_has_a_vector_of_columns(self) -> None:
@@ -352,83 +312,6 @@ class TestHeuristics:
 
     def test_a_total_of_everything_is_one_block(self) -> None:
         assert first_launch(EVERYTHING, M=64, N=512).grid == (1, 1, 1)
-
-
-class TestParts:
-    """Few long rows, and few long columns, are walked by many."""
-
-    @staticmethod
-    def holds(variant: VariantSpec, **sizes: int) -> bool:
-        return all(
-            guard[0] == "aligned" or evaluate(guard, sizes) for guard in variant.guard if isinstance(guard, tuple)
-        )
-
-    @staticmethod
-    def sizes(variant: VariantSpec, **sizes: int) -> tuple[int, int, int]:
-        """The blocks of each launch of ``variant``, on a device of ten multiprocessors."""
-        first, second, third = (evaluate(each.grid[0], {**sizes, MULTIPROCESSORS: 10}) for each in variant.launches)
-        return first, second, third
-
-    def test_three_kernels_walk_scan_and_walk_again(self) -> None:
-        for task, template in ((ROWS, "scan"), (COLUMNS, "scan_outer")):
-            for variant in in_parts(task).values():
-                assert [each.kernel.template for each in variant.launches] == [template, "scan_prefixes", template]
-                steps = [each.kernel.heuristics for each in variant.launches]
-                assert steps[0] == PartHeuristics(threads=variant.launches[0].block[0], step=Step.SUMS)
-                assert steps[1] == PartHeuristics(threads=PREFIX_THREADS, step=Step.PREFIXES)
-                assert steps[2] == PartHeuristics(threads=variant.launches[0].block[0], step=Step.RESULTS)
-
-    def test_rows_are_few_and_long(self) -> None:
-        found = in_parts(ROWS)
-        assert [*found] == ["parts_vec4_int32", "parts_shifted_vec4_int32"]
-        few, long = FEW_BLOCKS * SM_90.multiprocessors - 1, LEAST_TILES * ROW_THREADS * 4
-        for variant in found.values():
-            assert self.holds(variant, M=few, N=long)
-            assert not self.holds(variant, M=few + 1, N=long)
-            assert not self.holds(variant, M=few, N=long - 4)
-
-    def test_columns_are_few_and_long(self) -> None:
-        found = in_parts(COLUMNS)
-        assert [*found] == ["parts_vec4_int32", "parts_scalar_int32"]
-        few = FEW_COLUMNS * SM_90.multiprocessors - 1
-        for variant, width in zip(found.values(), (4, 1), strict=True):
-            assert self.holds(variant, M=LEAST_ROWS, N=width * few)
-            assert not self.holds(variant, M=LEAST_ROWS, N=width * (few + 1))
-            assert not self.holds(variant, M=LEAST_ROWS - 1, N=width * few)
-
-    def test_parts_follow_the_multiprocessors_of_the_device(self) -> None:
-        rows, columns = in_parts(ROWS)["parts_vec4_int32"], in_parts(COLUMNS)["parts_vec4_int32"]
-        assert self.sizes(rows, M=2, N=2**20) == (80, 2, 80)
-        assert self.sizes(rows, M=2, N=2**20 + 4) == (80, 2, 80)  # the last part is the shortest
-        assert self.sizes(rows, M=3, N=LEAST_TILES * ROW_THREADS * 4) == (3 * LEAST_TILES, 3, 3 * LEAST_TILES)
-        blocks = 10 * THREADS // COLUMN_THREADS
-        assert self.sizes(columns, M=2**20, N=64) == (blocks, 64, blocks)
-        assert self.sizes(columns, M=160, N=8) == (1, 8, 1)  # ten parts, two threads each
-        assert evaluate(columns.scratch[0], {"M": 160, "N": 8, MULTIPROCESSORS: 10}) == 160 // ROWS_OF_PART * 8 * 4
-
-    def test_a_shifted_row_may_take_a_vector_more(self) -> None:
-        shifted, tile = in_parts(ROWS)["parts_shifted_vec4_int32"], ROW_THREADS * 4
-        assert self.sizes(shifted, M=1, N=8 * tile - 3) == (8, 1, 8)
-        assert self.sizes(shifted, M=1, N=8 * tile - 2) == (9, 1, 9)
-
-    def test_all_elements_are_in_one_part(self) -> None:
-        for task in (ROWS, COLUMNS):
-            for variant in in_parts(task).values():
-                for rows, columns in ((1, 1), (7, 70001), (70001, 7), (523, 8192), (0, 9000), (9000, 0)):
-                    sizes = {"M": rows, "N": columns, MULTIPROCESSORS: 132}
-                    length = given(variant.launches[0], "length")
-                    parts = given(variant.launches[1], "parts")
-                    walked = columns if task is ROWS else rows
-                    assert evaluate(length, sizes) * evaluate(parts, sizes) >= walked
-
-    def test_nothing_is_in_parts_that_needs_a_whole_row(self) -> None:
-        for name in (
-            "totals of rows",
-            "a reduction of a scan",
-            "a scan over a reduction",
-            "totals beside scans of columns",
-        ):
-            assert in_parts(ACCEPTED[name]) == {}, name
 
 
 def test_scans_and_ordered_reductions_are_found_in_order() -> None:

@@ -13,6 +13,7 @@ from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import LaunchSpec, VariantSpec
 from fusebuild.kernels.transpose import FAMILY as TRANSPOSE
+from fusebuild.kernels.transpose.narrow import NarrowHeuristics
 from fusebuild.target.table import TARGETS
 from support.small_recipes import whole
 
@@ -57,7 +58,10 @@ class TestWhichVariantTakesWhat:
             (ADDED, {"M": 800003, "N": 63}, "narrow_vec8_int32"),
             (ADDED, {"M": 800003, "N": 1}, "lanes_int32"),
             (ADDED, {"M": 31, "N": 80003}, "lanes_int32"),
-            (ADDED, {"M": 800003, "N": 65}, "shifted_vec8_int32"),
+            (ADDED, {"M": 800003, "N": 65}, "narrow_vec8_int32"),
+            (ADDED, {"M": 56879, "N": 127}, "narrow_vec8_int32"),
+            (ADDED, {"M": 800003, "N": 255}, "narrow_vec8_int32"),
+            (ADDED, {"M": 800003, "N": 257}, "shifted_vec8_int32"),
             (ADDED, {"M": 8, "N": 4000000}, "vec8_int32"),
             (ADDED, {"M": 401, "N": 403}, "small_scalar_int64"),
             (BATCH, {"B": 1, "M": 401, "N": 403}, "scalar_int32"),  # too few to fill a GPU with large tiles
@@ -124,8 +128,14 @@ def place(own: int, bits: int) -> int:
     return own & ((1 << bits) - 1)
 
 
+def unroll_of(variant: VariantSpec) -> int:
+    (launch,) = variant.launches
+    assert isinstance(launch.kernel.heuristics, NarrowHeuristics)
+    return launch.kernel.heuristics.unroll
+
+
 class TestRowsOfFewColumns:
-    @pytest.mark.parametrize("columns", [2, 3, 8, 25, 31, 32, 33, 63])
+    @pytest.mark.parametrize("columns", [2, 3, 8, 25, 31, 32, 33, 63, 65, 127, 255])
     @pytest.mark.parametrize("rows", [1, 16, 17, 5003, 1059575, 30_000_000])
     def test_a_block_has_no_more_vectors_than_its_threads_hold(self, rows: int, columns: int) -> None:
         variant = next(each for each in variants(ADDED) if each.name == "narrow_vec8_int32")
@@ -137,14 +147,22 @@ class TestRowsOfFewColumns:
         assert vectors == 2 or rows >= 8 * vectors * 2 * 132  # multiprocessors have blocks before blocks have rows
 
     def test_no_columns_that_are_known_to_be_many(self) -> None:
-        wide = whole({"x": "float[M, 64]", "y": "float[64, M]"}, "z = x + permute(y, [1, 0])", {"z": "float"})
-        few = whole({"x": "float[M, 63]", "y": "float[63, M]"}, "z = x + permute(y, [1, 0])", {"z": "float"})
+        wide = whole({"x": "float[M, 256]", "y": "float[256, M]"}, "z = x + permute(y, [1, 0])", {"z": "float"})
+        few = whole({"x": "float[M, 255]", "y": "float[255, M]"}, "z = x + permute(y, [1, 0])", {"z": "float"})
         assert not [name for name in names(wide) if "narrow" in name]
         assert "narrow_vec4_int32" in names(few)
 
+    @pytest.mark.parametrize(("count", "unroll"), [(1, 4), (2, 4), (3, 2), (4, 0)])
+    def test_blocks_have_less_rows_where_they_have_more_tiles(self, count: int, unroll: int) -> None:
+        inputs = {f"y{number}": "bfloat16[N, M]" for number in range(count)}
+        added = " + ".join(f"permute({name}, [1, 0])" for name in inputs)
+        task = whole({"x": "bfloat16[M, N]", **inputs}, f"z = x + {added}", {"z": "bfloat16"})
+        found = [each for each in variants(task) if each.name == "narrow_vec8_int32"]
+        assert [unroll_of(each) for each in found] == ([unroll] if unroll else [])
+
     def test_a_choice_whose_tiles_do_not_fit_is_refused(self) -> None:
         choices = {"narrow_vec8_int32": {"threads": 1024, "unroll": 16, "min_blocks": 1}}
-        with pytest.raises(KnobError, match="tiles of so many vectors take 263168 bytes of shared memory, of 49152"):
+        with pytest.raises(KnobError, match="tiles of so many vectors take 266752 bytes of shared memory, of 49152"):
             TRANSPOSE.schedule(ADDED, SM_90, {}, choices)
 
 

@@ -101,7 +101,7 @@ constexpr int kThreads = 512;
 constexpr int kVec = 8;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreads, 2)
-outer_persistent_00b7e097994e1c28(
+outer_persistent_f1a63f172da2627d(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     const float* T1,  // weight: float[C]
     const float* T2,  // bias: float[C]
@@ -120,6 +120,7 @@ outer_persistent_00b7e097994e1c28(
     int64_t run_vectors,  // around its elements of one outer index
     int64_t run_reciprocal) {  // reciprocal of run_vectors
   fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
+  constexpr int threads = kThreads;
   const Index outer = n0, channels = n1;
   const Index inner = 1;  // elements of a channel that are neighbours in memory
   const Index first = Index(fb::block_x()) * Index(block_channels);
@@ -242,7 +243,7 @@ outer_persistent_00b7e097994e1c28(
     return;
   }
 
-  for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
+  for (Index vector = fb::thread_x(); vector < vectors; vector += threads) {
     const fb::Runs<kVec>::Place place = runs.place(vector);
     if (place.column >= runs.length) continue;
     fb::copy_up_to<kVec>(reinterpret_cast<fb::Packed<__nv_bfloat16, kVec>*>(tile0 + vector * kVec), T0 + place.at,
@@ -285,7 +286,7 @@ outer_persistent_00b7e097994e1c28(
       around6.gather(e6, inside);
     }
   }
-  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Sum>(around6.sum), fb::accumulator<fb::Sum>(around6.sizes));
+  fb::reduce_row_of<kThreads, 0>(width, fb::accumulator<fb::Sum>(around6.sum), fb::accumulator<fb::Sum>(around6.sizes));
   around6.settle(outer * inner);
 
   if (parts <= width) {  // the only batch of a thread is still at hand
@@ -311,8 +312,7 @@ outer_persistent_00b7e097994e1c28(
       around6.add(e6, inside);
     }
   }
-  fb::sync_block();  // all have what they reduced before
-  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Sum>(around6.beside),
+  fb::reduce_row_of<kThreads, 1>(width, fb::accumulator<fb::Sum>(around6.beside),
       fb::accumulator<fb::Sum>(around6.squares));
   const auto a6 = around6.state(outer * inner);
   if (active && lane == 0) {
@@ -341,7 +341,7 @@ outer_persistent_00b7e097994e1c28(
   }
   fb::sync_block();
 
-  for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
+  for (Index vector = fb::thread_x(); vector < vectors; vector += threads) {
     const fb::Runs<kVec>::Place place = runs.place(vector);
     if (place.column >= runs.length) continue;
     inside = fb::mostly_inside<kVec>(place.column, runs.length);
@@ -370,4 +370,4 @@ outer_persistent_00b7e097994e1c28(
   }
 }
 
-FUSEBUILD_ENTRY(outer_persistent_00b7e097994e1c28)
+FUSEBUILD_ENTRY(outer_persistent_f1a63f172da2627d)

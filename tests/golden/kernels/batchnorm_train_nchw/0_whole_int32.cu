@@ -74,7 +74,27 @@
 //   832))), (4194304 < N*C*HW)*(0 < (HW % 8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128)))*max(1, min(((32768 // max(1,
 //   N)) - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors), min(ceil_div(48*(1048576 < N*C*HW)*(0 < (HW %
 //   8)) + 16, max(1, HW)), max(1, C))))))*HW) % 8) + ((C*HW) % 8))) + 7) // 8, 1), (HW + 7*(0 < (HW % 8)) + 7) // 8,
-//   4294967295 // max((HW + 7*(0 < (HW % 8)) + 7) // 8, 1), 4294967295 // max(HW, 1); if N*C*HW < 2146435072, 0 < N*HW,
+//   4294967295 // max((HW + 7*(0 < (HW % 8)) + 7) // 8, 1), 4294967295 // max(HW, 1), (max((HW == 1)*max((262144 <
+//   N*C*HW)*(0 < (C % 8))*(N >= 384)*(N <= 1024), (2097152 < N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >=
+//   768)*(N <= 832))), (4194304 < N*C*HW)*(0 < (HW % 8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128))*max(1, min(max(1,
+//   min((min(32768 // max(1, N), 8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512)),
+//   max(ceil_div(C, 2*gpu.multiprocessors*max(1, ceil_div(C, 2*gpu.multiprocessors*max(1, min((min(32768 // max(1, N),
+//   8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512))))), min(ceil_div(8*(1048576 <
+//   N*C*HW) + 48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 8, max(1, HW)), max(1, C))))) + (1 - max((HW == 1)*max((262144 <
+//   N*C*HW)*(0 < (C % 8))*(N >= 384)*(N <= 1024), (2097152 < N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >=
+//   768)*(N <= 832))), (4194304 < N*C*HW)*(0 < (HW % 8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128)))*max(1, min(((32768
+//   // max(1, N)) - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors), min(ceil_div(48*(1048576 <
+//   N*C*HW)*(0 < (HW % 8)) + 16, max(1, HW)), max(1, C)))))) - 1, 4294967295 // max((max((HW == 1)*max((262144 <
+//   N*C*HW)*(0 < (C % 8))*(N >= 384)*(N <= 1024), (2097152 < N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >=
+//   768)*(N <= 832))), (4194304 < N*C*HW)*(0 < (HW % 8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128))*max(1, min(max(1,
+//   min((min(32768 // max(1, N), 8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512)),
+//   max(ceil_div(C, 2*gpu.multiprocessors*max(1, ceil_div(C, 2*gpu.multiprocessors*max(1, min((min(32768 // max(1, N),
+//   8*(512 // min(max(1, N), 7*(0 < ((C*HW) % 8)) + 1))) - 14) // max(1, HW), 512))))), min(ceil_div(8*(1048576 <
+//   N*C*HW) + 48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 8, max(1, HW)), max(1, C))))) + (1 - max((HW == 1)*max((262144 <
+//   N*C*HW)*(0 < (C % 8))*(N >= 384)*(N <= 1024), (2097152 < N*C*HW)*max((0 < (C % 8))*(N >= 120)*(N <= 832), (N >=
+//   768)*(N <= 832))), (4194304 < N*C*HW)*(0 < (HW % 8))*(HW >= 8)*(HW <= 32)*(N >= 32)*(N <= 128)))*max(1, min(((32768
+//   // max(1, N)) - 14) // max(1, HW), 512, max(ceil_div(C, 2*gpu.multiprocessors), min(ceil_div(48*(1048576 <
+//   N*C*HW)*(0 < (HW % 8)) + 16, max(1, HW)), max(1, C)))))) - 1, 1); if N*C*HW < 2146435072, 0 < N*HW,
 //   8*N*((max(48*(1048576 < N*C*HW)*(0 < (HW % 8)) + 16, HW) + 7*(0 < (HW % 8)) + 7) // 8) <= (24576*(262144 < N*C*HW)
 //   + 8192), aligned(x, 16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
@@ -84,7 +104,7 @@ constexpr int kThreads = 512;
 constexpr int kVec = 8;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreads, 2)
-outer_persistent_0ece0a4fa06fb014(
+outer_persistent_289b60cd4be0d675(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     const float* T1,  // weight: float[C]
     const float* T2,  // bias: float[C]
@@ -105,8 +125,11 @@ outer_persistent_0ece0a4fa06fb014(
     int64_t run_reciprocal,  // reciprocal of run_vectors
     int64_t piece_vectors,  // around those of one channel
     int64_t piece_reciprocal,  // reciprocal of piece_vectors
-    int64_t inner_reciprocal) {  // reciprocal of inner
+    int64_t inner_reciprocal,  // reciprocal of inner
+    int64_t run_ends,  // channels that end within a run, at most
+    int64_t ends_reciprocal) {  // reciprocal of run_ends
   fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
+  constexpr int threads = kThreads;
   const Index outer = n0, channels = n1;
   const Index inner = n2;  // elements of a channel that are neighbours in memory
   const Index first = Index(fb::block_x()) * Index(block_channels);
@@ -226,7 +249,7 @@ outer_persistent_0ece0a4fa06fb014(
     return;
   }
 
-  for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
+  for (Index vector = fb::thread_x(); vector < vectors; vector += threads) {
     const fb::Runs<kVec>::Place place = runs.place(vector);
     if (place.column >= runs.length) continue;
     fb::copy_up_to<kVec>(reinterpret_cast<fb::Packed<__nv_bfloat16, kVec>*>(tile0 + vector * kVec), T0 + place.at,
@@ -234,95 +257,6 @@ outer_persistent_0ece0a4fa06fb014(
   }
   fb::end_copies();
   unsigned inside = 0;  // bit k: the thread has element k of the batch at hand
-
-  if (block_channels == 1) {
-    constexpr int width = kThreads, slot = 0;
-    const Index channel = first;
-    const float t1 = fb::unpack(fb::load_packed_ahead<1>(T1 + channel))[0];  // weight
-    const float t2 = fb::unpack(fb::load_packed_ahead<1>(T2 + channel))[0];  // bias
-    const float t3 = fb::unpack(fb::load_packed_ahead<1>(T3 + channel))[0];  // running_mean
-    const float t4 = fb::unpack(fb::load_packed_ahead<1>(T4 + channel))[0];  // running_var
-    fb::wait_copies<0>();
-    fb::sync_block();
-    fb::AroundMean<float> around6;
-    fb::Vec<float, kVec> e6{};
-    for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
-      const fb::Runs<kVec>::Place place = runs.place(vector);
-      if (place.column >= runs.length) continue;
-      inside = fb::mostly_inside<kVec>(place.column, runs.length);
-      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const __nv_bfloat16 t0 = v0[k];  // x
-        const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
-        e6[k] = t5;
-      }
-      around6.gather(e6, inside);
-    }
-    fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Sum>(around6.sum), fb::accumulator<fb::Sum>(around6.sizes));
-    around6.settle(outer * inner);
-    if (vectors <= kThreads) {
-      around6.add(e6, inside);
-    } else {
-      for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
-        const fb::Runs<kVec>::Place place = runs.place(vector);
-        if (place.column >= runs.length) continue;
-        inside = fb::mostly_inside<kVec>(place.column, runs.length);
-        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
-        FUSEBUILD_UNROLL
-        for (int k = 0; k < kVec; ++k) {
-          const __nv_bfloat16 t0 = v0[k];  // x
-          const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
-          e6[k] = t5;
-        }
-        around6.add(e6, inside);
-      }
-    }
-    fb::sync_block();  // all have what they reduced before
-    fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Sum>(around6.beside),
-        fb::accumulator<fb::Sum>(around6.squares));
-    const auto a6 = around6.state(outer * inner);
-    const float t6 = fb::Welford<float>::mean(a6);  // mean, batchnorm_train_nchw.yaml:16
-    const float t7 = a6.v1;  // m2, batchnorm_train_nchw.yaml:16
-    const int64_t t10 = s9;  // count, batchnorm_train_nchw.yaml:16
-    const float t11 = t7 / fb::cast<float>(t10);  // batchnorm_train_nchw.yaml:17
-    const float t13 = t11 + 1e-05f;  // batchnorm_train_nchw.yaml:17
-    const float t14 = fb::rsqrt(t13);  // rstd, batchnorm_train_nchw.yaml:17
-    const float t15 = t14 * t1;  // batchnorm_train_nchw.yaml:19
-    const float t22 = t6 - t3;  // batchnorm_train_nchw.yaml:22
-    const float t24 = 0.1f * t22;  // batchnorm_train_nchw.yaml:22
-    const float t25 = t3 + t24;  // new_mean, batchnorm_train_nchw.yaml:22
-    const int64_t t27 = fb::sub(t10, int64_t(1));  // batchnorm_train_nchw.yaml:23
-    const float t28 = t7 / fb::cast<float>(t27);  // batchnorm_train_nchw.yaml:23
-    const float t29 = t28 - t4;  // batchnorm_train_nchw.yaml:23
-    const float t30 = 0.1f * t29;  // batchnorm_train_nchw.yaml:23
-    const float t31 = t4 + t30;  // new_var, batchnorm_train_nchw.yaml:23
-    for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
-      const fb::Runs<kVec>::Place place = runs.place(vector);
-      if (place.column >= runs.length) continue;
-      inside = fb::mostly_inside<kVec>(place.column, runs.length);
-      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::load_shared_packed<kVec>(tile0 + vector * kVec));
-      fb::Vec<__nv_bfloat16, kVec> o32;
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const __nv_bfloat16 t0 = v0[k];  // x
-        const float t5 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
-        const float t17 = t5 - t6;  // batchnorm_train_nchw.yaml:21
-        const float t19 = t17 * t15;  // batchnorm_train_nchw.yaml:21
-        const float t21 = t19 + t2;  // y, batchnorm_train_nchw.yaml:21
-        const __nv_bfloat16 t32 = fb::cast<__nv_bfloat16>(t21);  // batchnorm_train_nchw.yaml:25
-        o32[k] = t32;
-      }
-      fb::store_inside(T32 + place.at, o32, inside);
-    }
-    if (fb::thread_x() == 0) {
-      T6[channel] = t6;
-      T14[channel] = t14;
-      T25[channel] = t25;
-      T31[channel] = t31;
-    }
-    return;
-  }
   const bool by_vectors = inner >= kVec;
   const Index parts = by_vectors ? outer * Index(piece_vectors) : (outer * inner + kVec - 1) / kVec;
   const int shift = fb::sharing<kThreads>(own, parts);  // 2 to it threads share a channel
@@ -376,7 +310,7 @@ outer_persistent_0ece0a4fa06fb014(
       around6.gather(e6, inside);
     }
   }
-  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Sum>(around6.sum), fb::accumulator<fb::Sum>(around6.sizes));
+  fb::reduce_row_of<kThreads, 0>(width, fb::accumulator<fb::Sum>(around6.sum), fb::accumulator<fb::Sum>(around6.sizes));
   around6.settle(outer * inner);
 
   if (parts <= width) {  // the only batch of a thread is still at hand
@@ -419,8 +353,7 @@ outer_persistent_0ece0a4fa06fb014(
       around6.add(e6, inside);
     }
   }
-  fb::sync_block();  // all have what they reduced before
-  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Sum>(around6.beside),
+  fb::reduce_row_of<kThreads, 1>(width, fb::accumulator<fb::Sum>(around6.beside),
       fb::accumulator<fb::Sum>(around6.squares));
   const auto a6 = around6.state(outer * inner);
   if (active && lane == 0) {
@@ -450,7 +383,7 @@ outer_persistent_0ece0a4fa06fb014(
   fb::sync_block();
 
   if (by_vectors) {
-    for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
+    for (Index vector = fb::thread_x(); vector < vectors; vector += threads) {
       const fb::Runs<kVec>::Place place = runs.place(vector);
       if (place.column >= runs.length) continue;
       inside = fb::mostly_inside<kVec>(place.column, runs.length);
@@ -474,9 +407,11 @@ outer_persistent_0ece0a4fa06fb014(
       fb::store_inside(T32 + place.at, o32, inside);
     }
     // The vectors in which a channel ends and the next one begins.
-    const Index ends = outer * (own - 1);
+    const Index ends = outer * Index(run_ends);
     for (Index end = fb::thread_x(); end < ends; end += kThreads) {
-      const Index run = end / (own - 1), column = (end % (own - 1) + 1) * inner;
+      const fb::Divided which = fb::divided(end, int(run_ends), ends_reciprocal);
+      if (which.remainder >= own - 1) continue;
+      const Index run = which.quotient, column = (which.remainder + 1) * inner;
       const Index at = runs.begin + run * runs.period + column, beyond = fb::shift_of<kVec>(at);
       if (beyond == 0) continue;
       const fb::Runs<kVec>::Place place{at - beyond, column - beyond};
@@ -504,7 +439,7 @@ outer_persistent_0ece0a4fa06fb014(
       fb::store_inside(T32 + place.at, o32, inside);
     }
   } else {
-    for (Index vector = fb::thread_x(); vector < vectors; vector += kThreads) {
+    for (Index vector = fb::thread_x(); vector < vectors; vector += threads) {
       const fb::Runs<kVec>::Place place = runs.place(vector);
       if (place.column >= runs.length) continue;
       inside = fb::mostly_inside<kVec>(place.column, runs.length);
@@ -532,4 +467,4 @@ outer_persistent_0ece0a4fa06fb014(
   }
 }
 
-FUSEBUILD_ENTRY(outer_persistent_0ece0a4fa06fb014)
+FUSEBUILD_ENTRY(outer_persistent_289b60cd4be0d675)

@@ -1,6 +1,6 @@
 // ordered.yaml, segment 0: scan, variant vec4_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 4, 19: 38, 20: 39, 21: 40}
-// schedule: threads=256 ahead=False
+// schedule: threads=256
 // launch: segment 0, vec4_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; overlaps what is before; given a, b, bias, y,
 //   row_end, end_slope, gain, N; if M*N < 2146435072, (N % 4) == 0, aligned(a, 16), aligned(b, 16), aligned(y, 8)
 #include <fusebuild/kernel.cuh>

@@ -1,6 +1,6 @@
 // ordered.yaml, segment 1: scan, variant vec4_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 3, 20: 41, 21: 42, 22: 43}
-// schedule: threads=64 ahead=False
+// schedule: threads=64
 // launch: segment 1, vec4_int32 on sm_90: grid ceil_div(ceil_div(N, 4), 64), 1, 1; block 64, 1, 1; overlaps what is
 //   before; given a, b, scale, z, column_end, low_slope, M, N; if M*N < 2146435072, (N % 4) == 0, aligned(a, 16),
 //   aligned(b, 16), aligned(scale, 16), aligned(z, 16), aligned(column_end, 16), aligned(low_slope, 16)
@@ -27,10 +27,9 @@ struct compose {
 
 constexpr int kThreads = 64;
 constexpr int kVec = 4;  // columns per thread
-constexpr int kUnroll = 8;  // rows that it loads before it uses the first
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_outer_c197b98d4521aaab(
+scan_outer_3f137f08e154b602(
     const float* T0,  // a: float[M, N]
     const float* T1,  // b: float[M, N]
     const float* T2,  // scale: float[N]
@@ -47,42 +46,29 @@ scan_outer_c197b98d4521aaab(
 
   auto a11 = fb::states<lambdas::compose, kVec>({1.0, 0.0});
   auto a15 = fb::states<lambdas::compose, kVec>({1.0, 0.0});
-  for (Index first = 0; first < depth; first += kUnroll) {
-    fb::Packed<float, kVec> c0[kUnroll];
-    fb::Packed<float, kVec> c1[kUnroll];
+  FUSEBUILD_UNROLL_BY(4)
+  for (Index r = 0; r < depth; ++r) {
+    const fb::Vec<float, kVec> v0 = fb::load<kVec>(T0 + r * n1 + inner);
+    const fb::Vec<float, kVec> v1 = fb::load<kVec>(T1 + r * n1 + inner);
+    const fb::Vec<float, kVec> v2 = fb::load<kVec>(T2 + inner);
+    fb::Vec<float, kVec> o20;
     FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const Index r = first + u;
-      if (r >= depth) break;
-      c0[u] = fb::load_packed<kVec>(T0 + r * n1 + inner);
-      c1[u] = fb::load_packed<kVec>(T1 + r * n1 + inner);
+    for (int k = 0; k < kVec; ++k) {
+      const float t0 = v0[k];
+      const float t1 = v1[k];
+      const float t2 = v2[k];
+      const bool t4 = t1 > 0.0f;  // ordered.yaml:20
+      const double t7 = fb::where(t4, 1.0, -1.0);  // ordered.yaml:20
+      const float t9 = t0 * 0.0001f;  // ordered.yaml:20
+      const double t10 = t7 + fb::cast<double>(t9);  // slope, ordered.yaml:20
+      a11[k] = lambdas::compose::combine(a11[k], {t10, fb::cast<double>(t1)});
+      a15[k] = lambdas::compose::combine(a15[k], {t10, fb::cast<double>(t1)});
+      const double t16 = a15[k].v1;  // down, ordered.yaml:26
+      const double t18 = t16 * fb::cast<double>(t2);  // z, ordered.yaml:27
+      const float t20 = fb::cast<float>(t18);  // ordered.yaml:34
+      o20[k] = t20;
     }
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const Index r = first + u;
-      if (r >= depth) break;
-      const fb::Vec<float, kVec> v0 = fb::unpack(c0[u]);
-      const fb::Vec<float, kVec> v1 = fb::unpack(c1[u]);
-      const fb::Vec<float, kVec> v2 = fb::load<kVec>(T2 + inner);
-      fb::Vec<float, kVec> o20;
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const float t0 = v0[k];
-        const float t1 = v1[k];
-        const float t2 = v2[k];
-        const bool t4 = t1 > 0.0f;  // ordered.yaml:20
-        const double t7 = fb::where(t4, 1.0, -1.0);  // ordered.yaml:20
-        const float t9 = t0 * 0.0001f;  // ordered.yaml:20
-        const double t10 = t7 + fb::cast<double>(t9);  // slope, ordered.yaml:20
-        a11[k] = lambdas::compose::combine(a11[k], {t10, fb::cast<double>(t1)});
-        a15[k] = lambdas::compose::combine(a15[k], {t10, fb::cast<double>(t1)});
-        const double t16 = a15[k].v1;  // down, ordered.yaml:26
-        const double t18 = t16 * fb::cast<double>(t2);  // z, ordered.yaml:27
-        const float t20 = fb::cast<float>(t18);  // ordered.yaml:34
-        o20[k] = t20;
-      }
-      fb::store(T20 + r * n1 + inner, o20);
-    }
+    fb::store(T20 + r * n1 + inner, o20);
   }
   FUSEBUILD_UNROLL
   for (int k = 0; k < kVec; ++k) {
@@ -97,4 +83,4 @@ scan_outer_c197b98d4521aaab(
   }
 }
 
-FUSEBUILD_ENTRY(scan_outer_c197b98d4521aaab)
+FUSEBUILD_ENTRY(scan_outer_3f137f08e154b602)

@@ -1,6 +1,6 @@
 // ordered_ranks.yaml, segment 1: scan, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 4: 7, 9: 17, 10: 18}
-// schedule: threads=64 ahead=False
+// schedule: threads=64
 // launch: segment 1, vec8_int32 on sm_90: grid ceil_div(ceil_div(C, 8)*A, 64), 1, 1; block 64, 1, 1; overlaps what is
 //   before; given x, s, middle, latest, seen, A, B, C, stride(s, 0), stride(s, 1); if A*B*C < 2146435072, (C % 8) == 0,
 //   aligned(x, 16), aligned(s, 16), aligned(middle, 16), aligned(latest, 16), aligned(seen, 8)
@@ -36,10 +36,9 @@ struct last {
 
 constexpr int kThreads = 64;
 constexpr int kVec = 8;  // columns per thread
-constexpr int kUnroll = 4;  // rows that it loads before it uses the first
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_outer_76cc546d20cdecc3(
+scan_outer_2ac36e2e889f83a7(
     const float* T0,  // x: float[A, B, C]
     const float* T1,  // s: float[A?, B?, C]
     float* __restrict__ T4,  // middle: float[A, B, C]
@@ -61,46 +60,33 @@ scan_outer_76cc546d20cdecc3(
 
   auto a3 = fb::states<lambdas::builtin_cumsum_float, kVec>({0.0f});
   auto a9 = fb::states<lambdas::last, kVec>({0.0f, false});
-  for (Index first = 0; first < depth; first += kUnroll) {
-    fb::Packed<float, kVec> c0[kUnroll];
-    fb::Packed<float, kVec> c1[kUnroll];
+  FUSEBUILD_UNROLL_BY(4)
+  for (Index r = 0; r < depth; ++r) {
+    const fb::Vec<float, kVec> v0 = fb::load<kVec>(T0 + (outer * n1 + r) * n2 + inner);
+    const fb::Vec<float, kVec> v1 = fb::load<kVec>(T1 + outer * T1_stride0 + r * T1_stride1 + inner);
+    fb::Vec<float, kVec> o4;
+    fb::Vec<float, kVec> o9;
+    fb::Vec<bool, kVec> o10;
     FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const Index r = first + u;
-      if (r >= depth) break;
-      c0[u] = fb::load_packed<kVec>(T0 + (outer * n1 + r) * n2 + inner);
-      c1[u] = fb::load_packed<kVec>(T1 + outer * T1_stride0 + r * T1_stride1 + inner);
+    for (int k = 0; k < kVec; ++k) {
+      const float t0 = v0[k];
+      const float t1 = v1[k];
+      const bool t6 = t0 > 0.5f;  // ordered_ranks.yaml:21
+      const float t7 = fb::where(t6, t0, 0.0f);  // ordered_ranks.yaml:21
+      a3[k] = lambdas::builtin_cumsum_float::combine(a3[k], {t0});
+      a9[k] = lambdas::last::combine(a9[k], {t7, t6});
+      const float t3 = a3[k].v0;  // ordered_ranks.yaml:19
+      const float t9 = a9[k].v0;  // latest, ordered_ranks.yaml:21
+      const bool t10 = a9[k].v1;  // seen, ordered_ranks.yaml:21
+      const float t4 = t3 * t1;  // middle, ordered_ranks.yaml:19
+      o4[k] = t4;
+      o9[k] = t9;
+      o10[k] = t10;
     }
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const Index r = first + u;
-      if (r >= depth) break;
-      const fb::Vec<float, kVec> v0 = fb::unpack(c0[u]);
-      const fb::Vec<float, kVec> v1 = fb::unpack(c1[u]);
-      fb::Vec<float, kVec> o4;
-      fb::Vec<float, kVec> o9;
-      fb::Vec<bool, kVec> o10;
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const float t0 = v0[k];
-        const float t1 = v1[k];
-        const bool t6 = t0 > 0.5f;  // ordered_ranks.yaml:21
-        const float t7 = fb::where(t6, t0, 0.0f);  // ordered_ranks.yaml:21
-        a3[k] = lambdas::builtin_cumsum_float::combine(a3[k], {t0});
-        a9[k] = lambdas::last::combine(a9[k], {t7, t6});
-        const float t3 = a3[k].v0;  // ordered_ranks.yaml:19
-        const float t9 = a9[k].v0;  // latest, ordered_ranks.yaml:21
-        const bool t10 = a9[k].v1;  // seen, ordered_ranks.yaml:21
-        const float t4 = t3 * t1;  // middle, ordered_ranks.yaml:19
-        o4[k] = t4;
-        o9[k] = t9;
-        o10[k] = t10;
-      }
-      fb::store(T4 + (outer * n1 + r) * n2 + inner, o4);
-      fb::store(T9 + (outer * n1 + r) * n2 + inner, o9);
-      fb::store(T10 + (outer * n1 + r) * n2 + inner, o10);
-    }
+    fb::store(T4 + (outer * n1 + r) * n2 + inner, o4);
+    fb::store(T9 + (outer * n1 + r) * n2 + inner, o9);
+    fb::store(T10 + (outer * n1 + r) * n2 + inner, o10);
   }
 }
 
-FUSEBUILD_ENTRY(scan_outer_76cc546d20cdecc3)
+FUSEBUILD_ENTRY(scan_outer_2ac36e2e889f83a7)

@@ -1,6 +1,6 @@
 // ordered_ranks.yaml, segment 2: scan, variant scalar_int64
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 4: 8, 8: 43, 9: 44}
-// schedule: threads=256 ahead=False
+// schedule: threads=256
 // launch: segment 2, scalar_int64 on sm_90: grid A*B, 1, 1; block 256, 1, 1; overlaps what is before; given x, s, t,
 //   inner, ends_reduced, found_reduced, B, C, stride(s, 0), stride(s, 1), stride(t, 0), stride(t, 1), stride(t, 2)
 #include <fusebuild/kernel.cuh>

@@ -1,6 +1,6 @@
 // walked_scans.yaml, segment 0: scan, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 11: 8, 12: 9, 13: 13}
-// schedule: threads=256 ahead=False
+// schedule: threads=256
 // launch: segment 0, vec8_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; overlaps what is before; given x, h, most,
 //   below, share, N; if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(h, 16), aligned(below, 16),
 //   aligned(share, 16)

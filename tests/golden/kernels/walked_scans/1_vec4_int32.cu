@@ -1,6 +1,6 @@
 // walked_scans.yaml, segment 1: scan, variant vec4_int32
 // segment fids to original fids: {0: 0, 2: 10, 3: 11, 6: 12}
-// schedule: threads=64 ahead=False
+// schedule: threads=64
 // launch: segment 1, vec4_int32 on sm_90: grid ceil_div(ceil_div(N, 4), 64), 1, 1; block 64, 1, 1; overlaps what is
 //   before; given x, running, highest, mean, M, M, N; if M*N < 2146435072, (N % 4) == 0, aligned(x, 16),
 //   aligned(running, 16), aligned(highest, 16), aligned(mean, 16)
@@ -24,10 +24,9 @@ struct builtin_cumsum_float {
 
 constexpr int kThreads = 64;
 constexpr int kVec = 4;  // columns per thread
-constexpr int kUnroll = 8;  // rows that it loads before it uses the first
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_outer_25f7cac270fecab8(
+scan_outer_5a50787dd1afd0bf(
     const float* T0,  // x: float[M, N]
     float* __restrict__ T2,  // running: float[M, N]
     float* __restrict__ T3,  // highest: float[N]
@@ -44,31 +43,20 @@ scan_outer_25f7cac270fecab8(
   auto a2 = fb::states<lambdas::builtin_cumsum_float, kVec>({0.0f});
   fb::Vec<float, kVec> a3 = fb::splat<kVec>(fb::Max::identity<float>());
   fb::Vec<float, kVec> a5 = fb::splat<kVec>(fb::Sum::identity<float>());
-  for (Index first = 0; first < depth; first += kUnroll) {
-    fb::Packed<float, kVec> c0[kUnroll];
+  FUSEBUILD_UNROLL_BY(4)
+  for (Index r = 0; r < depth; ++r) {
+    const fb::Vec<float, kVec> v0 = fb::load<kVec>(T0 + r * n1 + inner);
+    fb::Vec<float, kVec> o2;
     FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const Index r = first + u;
-      if (r >= depth) break;
-      c0[u] = fb::load_packed<kVec>(T0 + r * n1 + inner);
+    for (int k = 0; k < kVec; ++k) {
+      const float t0 = v0[k];
+      a2[k] = lambdas::builtin_cumsum_float::combine(a2[k], {t0});
+      const float t2 = a2[k].v0;  // running, walked_scans.yaml:13
+      a3[k] = fb::Max::combine(a3[k], t2);
+      a5[k] = fb::Sum::combine(a5[k], t0);
+      o2[k] = t2;
     }
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {
-      const Index r = first + u;
-      if (r >= depth) break;
-      const fb::Vec<float, kVec> v0 = fb::unpack(c0[u]);
-      fb::Vec<float, kVec> o2;
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const float t0 = v0[k];
-        a2[k] = lambdas::builtin_cumsum_float::combine(a2[k], {t0});
-        const float t2 = a2[k].v0;  // running, walked_scans.yaml:13
-        a3[k] = fb::Max::combine(a3[k], t2);
-        a5[k] = fb::Sum::combine(a5[k], t0);
-        o2[k] = t2;
-      }
-      fb::store(T2 + r * n1 + inner, o2);
-    }
+    fb::store(T2 + r * n1 + inner, o2);
   }
   FUSEBUILD_UNROLL
   for (int k = 0; k < kVec; ++k) {
@@ -80,4 +68,4 @@ scan_outer_25f7cac270fecab8(
   }
 }
 
-FUSEBUILD_ENTRY(scan_outer_25f7cac270fecab8)
+FUSEBUILD_ENTRY(scan_outer_5a50787dd1afd0bf)
