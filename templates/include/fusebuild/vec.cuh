@@ -23,6 +23,12 @@ FUSEBUILD_DEVICE uintptr_t place_of(const T* address) {
   return reinterpret_cast<uintptr_t>(address) / sizeof(T);
 }
 
+// Whether a Vec of N elements may begin at each of the `addresses`.
+template <int N, typename... T>
+FUSEBUILD_DEVICE bool begin_vectors(const T*... addresses) {
+  return ((reinterpret_cast<uintptr_t>(addresses) % alignof(Vec<T, N>) == 0) && ...);
+}
+
 // Which power of two a number is.
 FUSEBUILD_DEVICE int log2_of(int power) { return 31 - leading_zeros(static_cast<uint32_t>(power)); }
 

@@ -85,27 +85,15 @@ def test_threads_have_rows_to_themselves_where_some_have_one_element(
     assert ("if (alone_rows > 0)" in text(variant)) == (rows > 0)
 
 
+@pytest.mark.parametrize("outputs", [{"y": "float"}, {"y": "float", "m": "float"}])
 @pytest.mark.parametrize("rows", [1, 127, 128, 129, 1 << 16, 1 << 18, 1 << 20, 10**7])
-def test_blocks_take_all_rows_and_are_as_many_as_run_at_a_time_before_threads_have_two(rows: int) -> None:
-    variant = tiled({"x": "float[M, N]"}, "m = max(x, dims=[1], keepdim=True)\ny = x - m", {"y": "float", "m": "float"})
-    of_block, blocks = rows_and_blocks(variant, M=rows, N=1)
-    at_a_time = 132 * (variant.launches[0].kernel.min_blocks or 1)
-    assert of_block in range(128, 8 * 128 + 1, 128)
-    assert blocks == -(-rows // of_block)
-    assert of_block == 128 or blocks >= at_a_time
-
-
-@pytest.mark.parametrize(("rows", "have_all", "is_alone"), [
-    (1000, True, True), (10**7, True, False), (1000, False, True), (10**7, False, True),
-])  # fmt: skip
-def test_many_rows_are_in_tiles_that_have_all_of_them(rows: int, have_all: bool, is_alone: bool) -> None:
-    outputs = {"y": "float"} if have_all else {"y": "float", "m": "float"}
+def test_blocks_take_all_rows_and_threads_have_vectors_of_them_where_each_has_more_than_two(
+    rows: int, outputs: dict[str, str]
+) -> None:
     variant = tiled({"x": "float[M, N]"}, "m = max(x, dims=[1], keepdim=True)\ny = x - m", outputs)
-    formulas = {p.name: p.arg.formula for p in variant.launches[0].kernel.parameters if isinstance(p.arg, FormulaArg)}
-    own = evaluate(formulas["alone_rows"], {"M": rows, "N": 1, MULTIPROCESSORS: 132})
     of_block, blocks = rows_and_blocks(variant, M=rows, N=1)
-    assert (own > 0) == is_alone
-    assert of_block == 128 * own or not is_alone
+    threads = 132 * 128 * (variant.launches[0].kernel.min_blocks or 1)
+    assert of_block == (1024 if rows > 2 * threads else 128)
     assert blocks == -(-rows // of_block)
 
 
@@ -130,6 +118,26 @@ def test_all_rows_of_a_thread_are_loaded_before_the_first_is_computed_and_sizes_
     assert " / " not in section
 
 
+FLAT = {"x": "bfloat16[M, N]", "z": "bfloat16[M, N]", "w": "float[N]"}
+FLAT_BODY = "m = max(x, dims=[1], keepdim=True)\ny = (cast(x, float) + m) * w + cast(z, float)"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "vectors"), [({"y": "float"}, ["T0", "T1", "T{y}"]), ({"y": "float", "m": "bfloat16"}, [])]
+)
+def test_what_rows_have_side_by_side_moves_by_vectors_where_that_is_all(
+    outputs: dict[str, str], vectors: list[str]
+) -> None:
+    """Other rows of a thread are as many apart as a block has threads, which read what lies side by side then."""
+    task = whole(FLAT, FLAT_BODY, outputs)
+    source = text(tiled(FLAT, FLAT_BODY, outputs))
+    section = source[source.index("if (alone_rows > 0)") : source.index("if (without_tile > 0)")]
+    tensors = ", ".join(vectors).format(y=task.outputs[0])
+    assert (f"fb::begin_vectors<kMostRows>({tensors})" in section) == bool(vectors)
+    assert ("constexpr int kStep = 1;" in section) == bool(vectors)
+    assert section.count("fb::load_packed<kRows>(") == len(vectors[:-1])
+
+
 def test_what_channels_have_is_loaded_before_the_first_element_is_computed_with_tiles_or_without() -> None:
     source = text(tiled(CHANNELS, CHANNELS_BODY, CHANNELS_OUTPUTS))
     single, few = source.index("if (alone_rows > 0)"), source.index("if (without_tile > 0)")
@@ -148,15 +156,21 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = {
         "several": text_of(INPUTS, BODY, OUTPUTS, name="several", cases="A: 2, B: 3, C: 4, K: 15"),
         "channels": channels,
+        "flat": text_of(FLAT, FLAT_BODY, {"y": "float"}, name="flat", cases="M: 2, N: 3"),
     }
     return compile_for_host(tmp_path_factory.mktemp("alone"), texts)
 
 
 @pytest.mark.parametrize(
     "sizes",
-    [(1, 1, 1), (1, 1, 128), (1, 129, 1), (127, 1, 1), (3, 7, 11), (5, 128, 2), (2, 129, 3), (2, 3, 400), (40, 2, 17)],
-)
-def test_coordinates_of_rows_on_three_axes(artifact: Path, sizes: tuple[int, int, int]) -> None:
+    [(1, 1, 1), (1, 1, 128), (1, 129, 1), (127, 1, 1), (3, 7, 11), (5, 128, 2), (2, 129, 3), (2, 3, 400), (40, 2, 17),
+     (3, 7, 191), (13, 11, 29)],
+)  # fmt: skip
+def test_coordinates_of_rows_on_three_axes(
+    artifact: Path, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the largest, threads of one multiprocessor have several rows each."""
+    monkeypatch.setenv("FUSEBUILD_MULTIPROCESSORS", "1")
     a, b, c = sizes
     plan = load(artifact / "several.fuse", target="host")
     random = torch.Generator().manual_seed(a * b * c)
@@ -170,6 +184,18 @@ def test_coordinates_of_rows_on_three_axes(artifact: Path, sizes: tuple[int, int
     expected = 2 * wide * w.view(1, b, 1, 1) + z.view(a, 1, c, 1) + v.view(a, b, c, 1) + by_axis
     torch.testing.assert_close(y.double(), expected.double(), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(rest.double(), 2 * wide.view(a, b, c), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [1, 8, 1537, 2047, 4096, 10001])
+def test_vectors_of_rows(artifact: Path, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than 1536 rows are many for one multiprocessor."""
+    monkeypatch.setenv("FUSEBUILD_MULTIPROCESSORS", "1")
+    plan = load(artifact / "flat.fuse", target="host")
+    random = torch.Generator().manual_seed(rows)
+    x, z = (torch.randn(rows, 1, generator=random).bfloat16() for _ in range(2))
+    w = torch.randn(1, generator=random)
+    assert chosen(plan, x, z, w).startswith("tiled_")
+    torch.testing.assert_close(plan(x, z, w).double(), 2 * x.double() * w + z.double(), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(

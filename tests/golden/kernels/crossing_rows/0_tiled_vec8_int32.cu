@@ -16,22 +16,23 @@
 //   640*gpu.multiprocessors*((4 < K*H*W) + 1))*(2 < K*H*W), 32 < K*H*W) + 4*max((8*N*G <= 640*gpu.multiprocessors*((8 <
 //   K*H*W) + 1))*(4 < K*H*W), 64 < K*H*W) + 8*max((16*N*G <= 640*gpu.multiprocessors*((16 < K*H*W) + 1))*(8 < K*H*W),
 //   128 < K*H*W) + 16*max((32*N*G <= 640*gpu.multiprocessors*((32 < K*H*W) + 1))*(16 < K*H*W), 256 < K*H*W) + 1), (34 <
-//   K*H*W) + (68 < K*H*W) + (136 < K*H*W) + (272 < K*H*W) + (544 < K*H*W), 128*(K*H*W <= 1)*max(1, min(8, (N*G) //
-//   (640*gpu.multiprocessors))) + (-(K*H*W <= 1) + 1)*(128*(0 < K*H*W) - 64*(34 < K*H*W) - 32*(68 < K*H*W) - 16*(136 <
-//   K*H*W) - 8*(272 < K*H*W) - 4*(544 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) + 16*(136 < K*H*W) -
-//   48*(272 < K*H*W)))*max(1, min(32768 // (2*K*H*W + 4), max((N*G) // 2048, 128*(K*H*W <= 7)*ceil_div(N*G,
-//   98304*max(1, ceil_div(N*G, 768*max(1, 32768 // (2*K*H*W + 4))))), (128*(0 < K*H*W) - 64*(34 < K*H*W) - 32*(68 <
+//   K*H*W) + (68 < K*H*W) + (136 < K*H*W) + (272 < K*H*W) + (544 < K*H*W), 128*(K*H*W <=
+//   1)*(7*(1280*gpu.multiprocessors < N*G) + 1) + (-(K*H*W <= 1) + 1)*(128*(0 < K*H*W) - 64*(34 < K*H*W) - 32*(68 <
 //   K*H*W) - 16*(136 < K*H*W) - 8*(272 < K*H*W) - 4*(544 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) +
-//   16*(136 < K*H*W) - 48*(272 < K*H*W)))*ceil_div(N*G, 5*gpu.multiprocessors*(128*(0 < K*H*W) - 64*(34 < K*H*W) -
-//   32*(68 < K*H*W) - 16*(136 < K*H*W) - 8*(272 < K*H*W) - 4*(544 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 <
-//   K*H*W) + 16*(136 < K*H*W) - 48*(272 < K*H*W)))*max(1, ceil_div(N*G, 5*gpu.multiprocessors*max(128*(0 < K*H*W) -
-//   64*(34 < K*H*W) - 32*(68 < K*H*W) - 16*(136 < K*H*W) - 8*(272 < K*H*W) - 4*(544 < K*H*W) + (384*gpu.multiprocessors
-//   < N*G)*(32*(68 < K*H*W) + 16*(136 < K*H*W) - 48*(272 < K*H*W)), 16384 // (2*K*H*W + 4))))))) // (128*(0 < K*H*W) -
-//   64*(34 < K*H*W) - 32*(68 < K*H*W) - 16*(136 < K*H*W) - 8*(272 < K*H*W) - 4*(544 < K*H*W) + (384*gpu.multiprocessors
-//   < N*G)*(32*(68 < K*H*W) + 16*(136 < K*H*W) - 48*(272 < K*H*W)))), 1023*(128*(0 < K*H*W) - 64*(34 < K*H*W) - 32*(68
-//   < K*H*W) - 16*(136 < K*H*W) - 8*(272 < K*H*W) - 4*(544 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W)
-//   + 16*(136 < K*H*W) - 48*(272 < K*H*W))), (K*H*W <= 1)*max(1, min(8, (N*G) // (640*gpu.multiprocessors))); if K*H*W
-//   < 2146435072, aligned(x, 16), aligned(normed, 16), G < 2146435072, 1 <= K*H*W, K*H*W <= 1088
+//   16*(136 < K*H*W) - 48*(272 < K*H*W)))*max(1, min(32768 // (2*K*H*W + 4), max((N*G) // 2048, 128*(K*H*W <=
+//   7)*ceil_div(N*G, 98304*max(1, ceil_div(N*G, 768*max(1, 32768 // (2*K*H*W + 4))))), (128*(0 < K*H*W) - 64*(34 <
+//   K*H*W) - 32*(68 < K*H*W) - 16*(136 < K*H*W) - 8*(272 < K*H*W) - 4*(544 < K*H*W) + (384*gpu.multiprocessors <
+//   N*G)*(32*(68 < K*H*W) + 16*(136 < K*H*W) - 48*(272 < K*H*W)))*ceil_div(N*G, 5*gpu.multiprocessors*(128*(0 < K*H*W)
+//   - 64*(34 < K*H*W) - 32*(68 < K*H*W) - 16*(136 < K*H*W) - 8*(272 < K*H*W) - 4*(544 < K*H*W) +
+//   (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) + 16*(136 < K*H*W) - 48*(272 < K*H*W)))*max(1, ceil_div(N*G,
+//   5*gpu.multiprocessors*max(128*(0 < K*H*W) - 64*(34 < K*H*W) - 32*(68 < K*H*W) - 16*(136 < K*H*W) - 8*(272 < K*H*W)
+//   - 4*(544 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) + 16*(136 < K*H*W) - 48*(272 < K*H*W)), 16384
+//   // (2*K*H*W + 4))))))) // (128*(0 < K*H*W) - 64*(34 < K*H*W) - 32*(68 < K*H*W) - 16*(136 < K*H*W) - 8*(272 < K*H*W)
+//   - 4*(544 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) + 16*(136 < K*H*W) - 48*(272 < K*H*W)))),
+//   1023*(128*(0 < K*H*W) - 64*(34 < K*H*W) - 32*(68 < K*H*W) - 16*(136 < K*H*W) - 8*(272 < K*H*W) - 4*(544 < K*H*W) +
+//   (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) + 16*(136 < K*H*W) - 48*(272 < K*H*W))), (K*H*W <=
+//   1)*(7*(1280*gpu.multiprocessors < N*G) + 1); if K*H*W < 2146435072, aligned(x, 16), aligned(normed, 16), G <
+//   2146435072, 1 <= K*H*W, K*H*W <= 1088
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -45,7 +46,7 @@ constexpr int kStages = 1;  // of a tile, one of which is computed while others 
 constexpr int kCopied = 8;  // neighbouring elements per access to global memory
 
 FUSEBUILD_KERNEL(kThreads, 5)
-inner_tiled_f2402b4f8b6d1409(
+inner_tiled_d67935e6d4224c98(
     const __nv_bfloat16* T0,  // x: bfloat16[N, G, K, H, W]
     const __nv_bfloat16* T1,  // weight: bfloat16[G, K, 1, 1]
     const float* T2,  // bias: float[1, K, H, 1]
@@ -66,81 +67,87 @@ inner_tiled_f2402b4f8b6d1409(
   const int64_t rows = n0 * n1;
   const Index columns = n2 * n3 * n4;
 
-  if (alone_rows > 0) {  // a thread has rows of one element of its own, the threads of a block neighbouring ones
+  if (alone_rows > 0) {  // a thread has rows of one element of its own
     constexpr int kVec = 1;
-    constexpr int kRows = 8;  // of a thread, at most
     constexpr Index col = 0;
+    constexpr int kMostRows = 8;
+    constexpr int kStep = kThreads;  // from one row of a thread to its next
     constexpr int64_t s3 = 1;  // K*H*W
     constexpr int64_t n2 = 1;  // K
     constexpr int64_t n3 = 1;  // H
     constexpr int64_t n4 = 1;  // W
-    const int64_t begin = fb::block_x() * tile_rows, top = begin + fb::thread_x();
-    const int left = int(begin + tile_rows < rows ? tile_rows : rows - begin) - fb::thread_x();
-    fb::Packed<__nv_bfloat16, kVec> c0[kRows];
-    __nv_bfloat16 e1[kRows];
-    float e2[kRows];
-    {
-      fb::SteppingRow<kThreads, 1> at(top, n1);
+    const auto take = [&](int64_t top, auto number) FUSEBUILD_INLINE {
+      constexpr int kRows = decltype(number)::value;  // the first one of which is `top`
+      __nv_bfloat16 c0[kRows];
+      __nv_bfloat16 e1[kRows];
+      float e2[kRows];
+      {
+        fb::SteppingRow<kStep, 1> at(top, n1);
+        FUSEBUILD_UNROLL
+        for (int u = 0; u < kRows; ++u) {
+          const int64_t row = top + u * kStep;
+          const int64_t i1 = at[1];
+          const __nv_bfloat16* r0 = T0 + row * n2 * n3 * n4;
+          const __nv_bfloat16* r1 = T1 + i1 * n2;
+          const float* r2 = T2;
+          const Index col_over_4 = col / Index(n4);
+          const Index i3 = col_over_4 % Index(n3);
+          const Index i2 = col_over_4 / Index(n3);
+          c0[u] = fb::load<kVec>(r0 + col)[0];
+          e1[u] = r1[i2];
+          e2[u] = r2[i2 * n3 + i3];
+          at.step();
+        }
+      }
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
-        if (u * kThreads >= left) break;
-        const int64_t row = top + u * kThreads;
-        const int64_t i1 = at[1];
-        const __nv_bfloat16* r0 = T0 + row * n2 * n3 * n4;
-        const __nv_bfloat16* r1 = T1 + i1 * n2;
-        const float* r2 = T2;
-        const Index col_over_4 = col / Index(n4);
-        const Index i3 = col_over_4 % Index(n3);
-        const Index i2 = col_over_4 / Index(n3);
-        c0[u] = fb::load_packed<kVec>(r0 + col);
-        e1[u] = r1[i2];
-        e2[u] = r2[i2 * n3 + i3];
-        at.step();
+        const int64_t row = top + u * kStep;
+        __nv_bfloat16* r21 = T21 + row * n2 * n3 * n4;
+        float a4 = fb::Sum::identity<float>();
+        {
+          constexpr int k = 0;
+          const fb::Vec<__nv_bfloat16, kVec> v0 = fb::splat<kVec>(c0[u]);
+          const __nv_bfloat16 t0 = v0[k];
+          a4 = fb::Sum::combine(a4, fb::cast<float>(t0));
+        }
+        const float t4 = a4;  // mean_sum, crossing_rows.yaml:14
+        const float t5 = t4 / fb::cast<float>(s3);  // mean_reduced, crossing_rows.yaml:14
+        float a9 = fb::Sum::identity<float>();
+        {
+          constexpr int k = 0;
+          const fb::Vec<__nv_bfloat16, kVec> v0 = fb::splat<kVec>(c0[u]);
+          const __nv_bfloat16 t0 = v0[k];
+          const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
+          const float t8 = t7 * t7;  // var_squares, crossing_rows.yaml:14
+          a9 = fb::Sum::combine(a9, t8);
+        }
+        const float t9 = a9;  // var_sum, crossing_rows.yaml:14
+        const float t10 = t9 / fb::cast<float>(s3);  // var_reduced, crossing_rows.yaml:14
+        const float t13 = t10 + 0.01f;  // crossing_rows.yaml:15
+        const float t14 = fb::rsqrt(t13);  // crossing_rows.yaml:15
+        {
+          constexpr int k = 0;
+          const fb::Vec<__nv_bfloat16, kVec> v0 = fb::splat<kVec>(c0[u]);
+          const __nv_bfloat16 t1 = e1[u];  // weight
+          const float t2 = e2[u];  // bias
+          const __nv_bfloat16 t0 = v0[k];
+          const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
+          const float t15 = t7 * t14;  // crossing_rows.yaml:15
+          const float t17 = t15 * fb::cast<float>(t1);  // crossing_rows.yaml:15
+          const float t19 = t17 + t2;  // normed, crossing_rows.yaml:15
+          const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t19);  // crossing_rows.yaml:20
+          r21[col] = t21;
+        }
+        T20[row] = t10;
       }
-    }
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kRows; ++u) {
-      if (u * kThreads >= left) break;
-      const int64_t row = top + u * kThreads;
-      __nv_bfloat16* r21 = T21 + row * n2 * n3 * n4;
-      float a4 = fb::Sum::identity<float>();
-      {
-        constexpr int k = 0;
-        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
-        const __nv_bfloat16 t0 = v0[k];
-        a4 = fb::Sum::combine(a4, fb::cast<float>(t0));
-      }
-      const float t4 = a4;  // mean_sum, crossing_rows.yaml:14
-      const float t5 = t4 / fb::cast<float>(s3);  // mean_reduced, crossing_rows.yaml:14
-      float a9 = fb::Sum::identity<float>();
-      {
-        constexpr int k = 0;
-        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
-        const __nv_bfloat16 t0 = v0[k];
-        const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
-        const float t8 = t7 * t7;  // var_squares, crossing_rows.yaml:14
-        a9 = fb::Sum::combine(a9, t8);
-      }
-      const float t9 = a9;  // var_sum, crossing_rows.yaml:14
-      const float t10 = t9 / fb::cast<float>(s3);  // var_reduced, crossing_rows.yaml:14
-      const float t13 = t10 + 0.01f;  // crossing_rows.yaml:15
-      const float t14 = fb::rsqrt(t13);  // crossing_rows.yaml:15
-      {
-        constexpr int k = 0;
-        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
-        const __nv_bfloat16 t1 = e1[u];  // weight
-        const float t2 = e2[u];  // bias
-        fb::Vec<__nv_bfloat16, kVec> o21;
-        const __nv_bfloat16 t0 = v0[k];
-        const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
-        const float t15 = t7 * t14;  // crossing_rows.yaml:15
-        const float t17 = t15 * fb::cast<float>(t1);  // crossing_rows.yaml:15
-        const float t19 = t17 + t2;  // normed, crossing_rows.yaml:15
-        const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t19);  // crossing_rows.yaml:20
-        o21[k] = t21;
-        fb::store(r21 + col, o21);
-      }
-      T20[row] = t10;
+    };
+    const int64_t top = fb::block_x() * tile_rows + fb::thread_x();
+    const bool has_all = alone_rows == kMostRows && top + (kMostRows - 1) * kStep < rows;
+    if (has_all) {
+      take(top, std::integral_constant<int, kMostRows>());
+    } else {
+      for (int u = 0; u < alone_rows && top + u * kStep < rows; ++u)
+        take(top + u * kStep, std::integral_constant<int, 1>());
     }
     return;
   }
@@ -473,4 +480,4 @@ inner_tiled_f2402b4f8b6d1409(
   fb::store_flat<1, kThreads>(T20 + top, rows20, 0, depth);
 }
 
-FUSEBUILD_ENTRY(inner_tiled_f2402b4f8b6d1409)
+FUSEBUILD_ENTRY(inner_tiled_d67935e6d4224c98)

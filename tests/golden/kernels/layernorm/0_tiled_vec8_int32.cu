@@ -14,20 +14,20 @@
 //   <= 768*gpu.multiprocessors*((4 < N) + 1))*(2 < N), 32 < N) + 4*max((8*M <= 768*gpu.multiprocessors*((8 < N) +
 //   1))*(4 < N), 64 < N) + 8*max((16*M <= 768*gpu.multiprocessors*((16 < N) + 1))*(8 < N), 128 < N) + 16*max((32*M <=
 //   768*gpu.multiprocessors*((32 < N) + 1))*(16 < N), 256 < N) + 1), (34 < N) + (68 < N) + (136 < N) + (272 < N) + (544
-//   < N), 128*(N <= 1)*max(1, min(8, M // (768*gpu.multiprocessors))) + (-(N <= 1) + 1)*(128*(0 < N) - 64*(34 < N) -
-//   32*(68 < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N)
-//   - 48*(272 < N)))*max(1, min((16384*((N <= 272) + 1)) // (2*N + 8), max(M // 2048, 128*(N <= 7)*ceil_div(M,
-//   98304*max(1, ceil_div(M, 768*max(1, (16384*((N <= 272) + 1)) // (2*N + 8))))), (128*(0 < N) - 64*(34 < N) - 32*(68
-//   < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) -
-//   48*(272 < N)))*ceil_div(M, 6*gpu.multiprocessors*(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 <
-//   N) - 4*(544 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))*max(1, ceil_div(M,
+//   < N), 128*(N <= 1)*(7*(1536*gpu.multiprocessors < M) + 1) + (-(N <= 1) + 1)*(128*(0 < N) - 64*(34 < N) - 32*(68 <
+//   N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272
+//   < N)))*max(1, min((16384*((N <= 272) + 1)) // (2*N + 8), max(M // 2048, 128*(N <= 7)*ceil_div(M, 98304*max(1,
+//   ceil_div(M, 768*max(1, (16384*((N <= 272) + 1)) // (2*N + 8))))), (128*(0 < N) - 64*(34 < N) - 32*(68 < N) -
+//   16*(136 < N) - 8*(272 < N) - 4*(544 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 <
+//   N)))*ceil_div(M, 6*gpu.multiprocessors*(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 < N) -
+//   4*(544 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))*max(1, ceil_div(M,
 //   6*gpu.multiprocessors*max(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) +
 //   (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)), (16384*((N <= 272) + 1)) // (2*N +
 //   8))))))) // (128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) +
 //   (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))), (128*(0 < N) - 64*(34 < N) - 32*(68 <
 //   N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272
-//   < N)))*(-1022*(N <= 272) + 1023), (N <= 1)*max(1, min(8, M // (768*gpu.multiprocessors))); if N < 2146435072,
-//   aligned(x, 16), aligned(y, 16), 1 <= N, N <= 1088
+//   < N)))*(-1022*(N <= 272) + 1023), (N <= 1)*(7*(1536*gpu.multiprocessors < M) + 1); if N < 2146435072, aligned(x,
+//   16), aligned(y, 16), 1 <= N, N <= 1088
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -41,7 +41,7 @@ constexpr int kStages = 4;  // of a tile, one of which is computed while others 
 constexpr int kCopied = 8;  // neighbouring elements per access to global memory
 
 FUSEBUILD_KERNEL(kThreads, 6)
-inner_tiled_f5850eaca987943c(
+inner_tiled_eaa41409c5731a78(
     const __nv_bfloat16* T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* T1,  // weight: bfloat16[N]
     const __nv_bfloat16* T2,  // bias: bfloat16[N]
@@ -60,79 +60,85 @@ inner_tiled_f5850eaca987943c(
   const int64_t rows = n0;
   const Index columns = n1;
 
-  if (alone_rows > 0) {  // a thread has rows of one element of its own, the threads of a block neighbouring ones
+  if (alone_rows > 0) {  // a thread has rows of one element of its own
     constexpr int kVec = 1;
-    constexpr int kRows = 8;  // of a thread, at most
     constexpr Index col = 0;
+    constexpr int kMostRows = 8;
+    constexpr int kStep = kThreads;  // from one row of a thread to its next
     constexpr int64_t s4 = 1;  // N
     constexpr int64_t n1 = 1;  // N
-    const int64_t begin = fb::block_x() * tile_rows, top = begin + fb::thread_x();
-    const int left = int(begin + tile_rows < rows ? tile_rows : rows - begin) - fb::thread_x();
-    fb::Packed<__nv_bfloat16, kVec> c0[kRows];
-    fb::Packed<__nv_bfloat16, kVec> c1[kRows];
-    fb::Packed<__nv_bfloat16, kVec> c2[kRows];
-    {
+    const auto take = [&](int64_t top, auto number) FUSEBUILD_INLINE {
+      constexpr int kRows = decltype(number)::value;  // the first one of which is `top`
+      __nv_bfloat16 c0[kRows];
+      __nv_bfloat16 c1[kRows];
+      __nv_bfloat16 c2[kRows];
+      {
+        FUSEBUILD_UNROLL
+        for (int u = 0; u < kRows; ++u) {
+          const int64_t row = top + u * kStep;
+          const __nv_bfloat16* r0 = T0 + row * n1;
+          const __nv_bfloat16* r1 = T1;
+          const __nv_bfloat16* r2 = T2;
+          c0[u] = fb::load<kVec>(r0 + col)[0];
+          c1[u] = fb::load<kVec>(r1 + col)[0];
+          c2[u] = fb::load<kVec>(r2 + col)[0];
+        }
+      }
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
-        if (u * kThreads >= left) break;
-        const int64_t row = top + u * kThreads;
-        const __nv_bfloat16* r0 = T0 + row * n1;
-        const __nv_bfloat16* r1 = T1;
-        const __nv_bfloat16* r2 = T2;
-        c0[u] = fb::load_packed<kVec>(r0 + col);
-        c1[u] = fb::load_packed<kVec>(r1 + col);
-        c2[u] = fb::load_packed<kVec>(r2 + col);
+        const int64_t row = top + u * kStep;
+        __nv_bfloat16* r21 = T21 + row * n1;
+        float a5 = fb::Sum::identity<float>();
+        {
+          constexpr int k = 0;
+          const fb::Vec<__nv_bfloat16, kVec> v0 = fb::splat<kVec>(c0[u]);
+          const __nv_bfloat16 t0 = v0[k];
+          const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+          a5 = fb::Sum::combine(a5, t3);
+        }
+        const float t5 = a5;  // mean_sum, layernorm.yaml:13
+        const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
+        float a10 = fb::Sum::identity<float>();
+        {
+          constexpr int k = 0;
+          const fb::Vec<__nv_bfloat16, kVec> v0 = fb::splat<kVec>(c0[u]);
+          const __nv_bfloat16 t0 = v0[k];
+          const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+          const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+          const float t9 = t8 * t8;  // var_squares, layernorm.yaml:13
+          a10 = fb::Sum::combine(a10, t9);
+        }
+        const float t10 = a10;  // var_sum, layernorm.yaml:13
+        const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
+        const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
+        const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:14
+        {
+          constexpr int k = 0;
+          const fb::Vec<__nv_bfloat16, kVec> v0 = fb::splat<kVec>(c0[u]);
+          const fb::Vec<__nv_bfloat16, kVec> v1 = fb::splat<kVec>(c1[u]);
+          const fb::Vec<__nv_bfloat16, kVec> v2 = fb::splat<kVec>(c2[u]);
+          const __nv_bfloat16 t0 = v0[k];
+          const __nv_bfloat16 t1 = v1[k];
+          const __nv_bfloat16 t2 = v2[k];
+          const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+          const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+          const float t16 = t8 * t15;  // layernorm.yaml:15
+          const float t18 = t16 * fb::cast<float>(t1);  // layernorm.yaml:15
+          const float t20 = t18 + fb::cast<float>(t2);  // y, layernorm.yaml:15
+          const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // layernorm.yaml:17
+          r21[col] = t21;
+        }
+        T7[row] = t6;
+        T15[row] = t15;
       }
-    }
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kRows; ++u) {
-      if (u * kThreads >= left) break;
-      const int64_t row = top + u * kThreads;
-      __nv_bfloat16* r21 = T21 + row * n1;
-      float a5 = fb::Sum::identity<float>();
-      {
-        constexpr int k = 0;
-        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
-        const __nv_bfloat16 t0 = v0[k];
-        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
-        a5 = fb::Sum::combine(a5, t3);
-      }
-      const float t5 = a5;  // mean_sum, layernorm.yaml:13
-      const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
-      float a10 = fb::Sum::identity<float>();
-      {
-        constexpr int k = 0;
-        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
-        const __nv_bfloat16 t0 = v0[k];
-        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
-        const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
-        const float t9 = t8 * t8;  // var_squares, layernorm.yaml:13
-        a10 = fb::Sum::combine(a10, t9);
-      }
-      const float t10 = a10;  // var_sum, layernorm.yaml:13
-      const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
-      const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
-      const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:14
-      {
-        constexpr int k = 0;
-        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
-        const fb::Vec<__nv_bfloat16, kVec> v1 = fb::unpack(c1[u]);
-        const fb::Vec<__nv_bfloat16, kVec> v2 = fb::unpack(c2[u]);
-        fb::Vec<__nv_bfloat16, kVec> o21;
-        const __nv_bfloat16 t0 = v0[k];
-        const __nv_bfloat16 t1 = v1[k];
-        const __nv_bfloat16 t2 = v2[k];
-        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
-        const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
-        const float t16 = t8 * t15;  // layernorm.yaml:15
-        const float t18 = t16 * fb::cast<float>(t1);  // layernorm.yaml:15
-        const float t20 = t18 + fb::cast<float>(t2);  // y, layernorm.yaml:15
-        const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // layernorm.yaml:17
-        o21[k] = t21;
-        fb::store(r21 + col, o21);
-      }
-      T7[row] = t6;
-      T15[row] = t15;
+    };
+    const int64_t top = fb::block_x() * tile_rows + fb::thread_x();
+    const bool has_all = alone_rows == kMostRows && top + (kMostRows - 1) * kStep < rows;
+    if (has_all) {
+      take(top, std::integral_constant<int, kMostRows>());
+    } else {
+      for (int u = 0; u < alone_rows && top + u * kStep < rows; ++u)
+        take(top + u * kStep, std::integral_constant<int, 1>());
     }
     return;
   }
@@ -435,4 +441,4 @@ inner_tiled_f5850eaca987943c(
   fb::store_flat<1, kThreads>(T15 + top, rows15, 0, depth);
 }
 
-FUSEBUILD_ENTRY(inner_tiled_f5850eaca987943c)
+FUSEBUILD_ENTRY(inner_tiled_eaa41409c5731a78)

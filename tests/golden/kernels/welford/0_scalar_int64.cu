@@ -14,7 +14,7 @@
 //   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
 //   8*gpu.multiprocessors))))*M) bytes, M, N, (N > 16*(3*(M >= 16384) + 1)) + (N > 32*(3*(M >= 16384) + 1)) + (N >
 //   64*(3*(M >= 16384) + 1)) + (N > 128*(3*(M >= 16384) + 1)), max(1, min(max(1, min(4*(N <= 7) + 4, 64 // max(1, N))),
-//   ceil_div(M, 1536*gpu.multiprocessors*max(1, ceil_div(M, 1536*gpu.multiprocessors*max(1, min(4*(N <= 7) + 4, 64 //
+//   ceil_div(M, 1280*gpu.multiprocessors*max(1, ceil_div(M, 1280*gpu.multiprocessors*max(1, min(4*(N <= 7) + 4, 64 //
 //   max(1, N)))))))), 7*(M <= 64)*(N > 2048)*(N <= 16384)*(M*N <= 4194304) + 1, 8*(M <= 64)*(N > 2048)*(N <=
 //   16384)*(M*N <= 4194304) + max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
 //   8*gpu.multiprocessors))))*((M <= 64)*(N > 2048)*(N <= 16384)*(M*N <= 4194304) == 0); if 1 <= N, N <= 256
