@@ -101,13 +101,11 @@ from fusebuild.kernels.reduction.sharing import splits_of, turns_of
 from fusebuild.kernels.reduction.stores import stored_outputs
 from fusebuild.kernels.reduction.tiles import (
     LONGEST_TILED,
-    MOST_TURNS,
-    NARROW,
-    TILE_BATCH,
-    TILE_BYTES,
     Tile,
+    of_rows_beside,
     resident_tiles,
     rows_of_thread,
+    tile_of,
 )
 from fusebuild.kernels.reduction.together import BLOCKS, Shares, columns_gathered
 from fusebuild.target.table import Target
@@ -308,7 +306,7 @@ def _tiled(planner: Planner, last: VariantSpec, heuristics: InnerHeuristics, til
     rows, columns = domain.points(domain.kept), domain.points(domain.reduced)
     threads, places = heuristics.threads, tile.elements // heuristics.threads
     rungs = rungs_of_tiles(places, ("ge", rows, MANY_ROWS))
-    resident = resident_tiles(planner.target, threads, planner.bytes_of(_of_rows_beside(planner)))
+    resident = resident_tiles(planner.target, threads, planner.bytes_of(of_rows_beside(planner)))
     turns = rows_of_thread(rows, columns, places, product([threads * resident, MULTIPROCESSORS]))
     own = {"row_shift": row_shift(columns, rungs), "tile_turns": turns}
     parameters = (
@@ -321,27 +319,6 @@ def _tiled(planner: Planner, last: VariantSpec, heuristics: InnerHeuristics, til
     short = (("le", 1, columns), ("le", columns, min(LONGEST_TILED * places // TILE_PLACES, alone)))
     launches = (replace(launch, kernel=kernel, grid=grid), *others)
     return replace(last, name="tiled_int64", guard=short, launches=launches)
-
-
-def _tile(planner: Planner, threads: int) -> Tile | None:
-    """What blocks have of short rows, where there are such: along one axis, of a length that only a call knows."""
-    domain, inputs = planner.domain, {*planner.task.inputs}
-    flat = inputs.intersection(domain.flat)
-    of_rows = _of_rows_beside(planner)
-    rows = threads * MOST_TURNS
-    if len(domain.reduced) > 1 or not domain.kept or isinstance(domain.points(domain.reduced), int):
-        return None
-    if not flat or planner.bytes_of(of_rows) * rows > TILE_BYTES or stored_outputs(planner.task, domain):
-        return None
-    has_others = bool(domain.sources) or inputs.intersection(domain.accesses) != flat | of_rows
-    elements = TILE_BYTES // planner.bytes_of(flat)
-    return Tile(elements=elements, rows=rows, batch=TILE_BATCH, narrow=NARROW, least=TILE_BATCH if has_others else 1)
-
-
-def _of_rows_beside(planner: Planner) -> set[int]:
-    """The inputs that are one element a row."""
-    accesses, kept = planner.domain.accesses, {*planner.domain.kept}
-    return {fid for fid in planner.task.inputs if fid in accesses and {*accesses[fid].axes} <= kept}
 
 
 def _is_interleaved(planner: Planner) -> bool:
@@ -402,7 +379,7 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     heuristics = InnerHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=shares.splits != 1, in_pieces=in_pieces,
         can_cluster=shares.can_cluster,
-        tile=_tile(planner, choice.threads) if index == "int64_t" else None,
+        tile=tile_of(planner, choice.threads) if index == "int64_t" else None,
         stored=stored_outputs(planner.task, domain) or None,
     )  # fmt: skip
     own = (
