@@ -93,6 +93,7 @@ from fusebuild.kernels.reduction.row_threads import (
     longest_of_several,
     per_row,
     row_shift,
+    rows_alone,
     rungs_of_tiles,
     rungs_of_vectors,
     scaled_to_few,
@@ -161,7 +162,7 @@ class InnerHeuristics:
     vectors around it. Where a call says how many short rows a block has, they are in its ``tile``; such a kernel takes
     rows of one element as they are, up to ``unroll`` of them a thread. Where it ``can_cluster``, blocks that share a
     row combine it themselves if a call has them run together. Outputs that change along rows, if there are some, are
-    ``stored`` in the sweep."""
+    ``stored`` in the sweep. Where a call says so, a thread has up to so many rows of one vector ``alone``."""
 
     threads: int
     unroll: int
@@ -170,6 +171,7 @@ class InnerHeuristics:
     tile: Tile | None = None
     can_cluster: bool = False
     stored: tuple[int, ...] | None = None
+    alone: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,7 +372,11 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     choice = decide(way, proposal, planner.tuned, partial(_check, task=planner.task, target=planner.target))
     rungs = rungs_of_vectors(vec, choice.threads, ("ge", rows, MANY_ROWS))
     length = scaled_to_few(rows, columns)
-    grid = simplified(("ceil_div", product([rows, per_row(length, rungs)]), choice.threads))
+    are_rows = vec > 1 and vectors is VectorLayout.ALIGNED and bool(domain.kept) and len(domain.reduced) == 1
+    may_be_alone = are_rows and not stored_outputs(planner.task, domain)
+    alone = rows_alone(rows, columns, vec, choice.unroll) if may_be_alone else 0
+    taken: Formula = choice.threads if alone == 0 else product([choice.threads, ("max", 1, alone)])
+    grid = simplified(("ceil_div", product([rows, per_row(length, rungs)]), taken))
     turn = choice.threads * choice.unroll * vec
     shares = Shares(blocks=grid, splits=splits_of(rows, rows, turns_of(columns, turn), choice.blocks))
     if _may_cluster(planner, shares) and not in_pieces and choice.threads <= ROW_THREADS:
@@ -380,11 +386,16 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
         threads=choice.threads, unroll=choice.unroll, is_split=shares.splits != 1, in_pieces=in_pieces,
         can_cluster=shares.can_cluster,
         tile=tile_of(planner, choice.threads) if index == "int64_t" else None,
-        stored=stored_outputs(planner.task, domain) or None,
+        stored=stored_outputs(planner.task, domain) or None, alone=choice.unroll if alone != 0 else None,
     )  # fmt: skip
     own = (
         call_parameter("row_shift", row_shift(length, rungs), "of the threads that share a row"),
         formula_parameter("tile_turns", 0, "rows of a tile that a thread takes one after another"),
+        *(
+            (call_parameter("rows_alone", alone, "rows of one vector that a thread has to itself"),)
+            if alone != 0
+            else ()
+        ),
         *shares.parameters,
     )
     kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors, shares.together, own)
