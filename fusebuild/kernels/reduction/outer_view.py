@@ -56,7 +56,6 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     exprs, reads = body.closure(operands), body.reads(operands)
     vectors = [fid for fid in reads if body.is_vector(fid)]
     moving = [fid for fid in reads if last in spec.domain.accesses[fid].axes]
-    ahead = _of_rows_ahead(body, vectors, reads, groups)
     coordinate = body.along(*groups)
     hoisted, inside = body.split(exprs, [last])
     iota = body.coordinate_axes(exprs)
@@ -64,19 +63,14 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     singly = accumulate(body, gathered.singly, "[k]", "is_first")
     sweep = Sweep(
         coordinates=body.coordinates(
-            reduced,
-            body.needs_coordinates([*(fid for fid in reads if fid not in (*vectors, *ahead)), *stored], reduced) | iota,
+            reduced, body.needs_coordinates([*(fid for fid in reads if fid not in vectors), *stored], reduced) | iota
         ),
         vector=(
             *(
                 f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack({_loaded(body, fid, groups)});"
                 for fid in vectors
             ),
-            *(
-                body.scalar_load(fid, f"c{fid}[u]" if fid in ahead else f"T{fid}[{body.offset(fid, groups)}]")
-                for fid in reads
-                if fid not in moving
-            ),
+            *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in hoisted),
         ),
         element=(
@@ -87,7 +81,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
         accumulate=singly.accumulate,
         reduce=f"fb::reduce_columns_of<kThreads>(x, y, width, height, {accumulators(body, indices)});",
     )
-    sweep = join(_loads(body, vectors, ahead, groups), sweep, _stores(body, stored, groups))
+    sweep = join(_loads(body, vectors, groups), sweep, _stores(body, stored, groups))
     outputs = () if heuristics.always_split else _of_columns(spec)
     touched = [*reads, *body.reads(outputs, results), *outputs, *stored]
     if body.spec.is_shifted:
@@ -105,9 +99,9 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     if spec.is_shifted:
         firsts = ", ".join(each.argument("[0]") for each in foldings(body, indices))
         sweep = replace(_inside_alone(sweep), reduce=f"fb::reduce_columns_of<kThreads>(x, y, width, height, {firsts});")
-    in_part = _in_part(body, vectors, groups) if spec.is_shifted else NOTHING
+    ahead = _in_part(body, vectors, groups) if spec.is_shifted else NOTHING
     exprs = (*exprs, *body.closure(outputs, results))
-    return column_view(body, exprs, groups, touched, iota, sweep, epilogue, in_part)
+    return column_view(body, exprs, groups, touched, iota, sweep, epilogue, ahead)
 
 
 def _of_columns(spec: KernelSpec) -> tuple[int, ...]:
@@ -155,40 +149,21 @@ def _inside_alone(sweep: Sweep) -> Sweep:
     )
 
 
-def _of_rows_ahead(
-    body: Body, vectors: Sequence[int], reads: Sequence[int], groups: Sequence[Group]
-) -> tuple[int, ...]:
-    """Those of ``reads`` that have one element for a row, such as its mask, and are loaded with the ``vectors`` of the
-    row, if there are some: a thread would wait for each when it comes to the row."""
-    _, reduced, _ = groups
-    axes = {fid: {*body.domain.accesses[fid].axes} for fid in reads}
-    of_rows = (fid for fid in reads if body.domain.inner not in axes[fid] and axes[fid] & {*reduced.axes})
-    return tuple(of_rows) if vectors else ()
-
-
-def _loads(body: Body, vectors: Sequence[int], of_rows: Sequence[int], groups: Sequence[Group]) -> Sweep:
-    """The loads of the tensors ``vectors``, and of the elements ``of_rows``. Where nothing but its number is needed to
-    find a row, they step from one to the next: none waits for the test of another one, nor multiplies."""
+def _loads(body: Body, vectors: Sequence[int], groups: Sequence[Group]) -> Sweep:
+    """The loads of the tensors ``vectors``. Where nothing but its number is needed to find a row, they step from one to
+    the next: none waits for the test of another one, nor multiplies."""
     _, reduced, _ = groups
     loaded = "WordsAround" if body.spec.vectors is VectorLayout.ANYWHERE else "Packed"
-    arrays = (
-        *(f"fb::{loaded}<{body.c_type(fid)}, kVec> c{fid}[kUnroll];" for fid in vectors),
-        *(f"{body.c_type(fid)} c{fid}[kUnroll];" for fid in of_rows),
-    )
-    both = (*vectors, *of_rows)
-    coordinates = body.coordinates(reduced, body.needs_coordinates(both, reduced))
+    arrays = tuple(f"fb::{loaded}<{body.c_type(fid)}, kVec> c{fid}[kUnroll];" for fid in vectors)
+    coordinates = body.coordinates(reduced, body.needs_coordinates(vectors, reduced))
     if coordinates or body.spec.vectors is not VectorLayout.ALIGNED:
-        loads = (
-            *(f"c{fid}[u] = {_from_memory(body, fid, groups)};" for fid in vectors),
-            *(f"c{fid}[u] = T{fid}[{body.offset(fid, groups)}];" for fid in of_rows),
-        )
+        loads = tuple(f"c{fid}[u] = {_from_memory(body, fid, groups)};" for fid in vectors)
         return Sweep(load_coordinates=coordinates, arrays=arrays, loads=loads)
     return Sweep(
-        arrays=(*arrays, *(line for fid in both for line in _first_row(body, fid, groups))),
+        arrays=(*arrays, *(line for fid in vectors for line in _first_row(body, fid, groups))),
         loads=(
             *(f"if (is_there) c{fid}[u] = fb::load_packed<kVec>(r{fid});" for fid in vectors),
-            *(f"if (is_there) c{fid}[u] = *r{fid};" for fid in of_rows),
-            *(f"r{fid} += stride{fid};" for fid in both),
+            *(f"r{fid} += stride{fid};" for fid in vectors),
         ),
     )
 
