@@ -8,7 +8,7 @@ thread, 32 columns have 0.60 instead of 0.80. Of longer rows, four threads have 
 what a thread does for a row: of 64 columns, layernorm has 0.99 so, adaln_forward 0.88; 0.90 and 0.70 where eight have
 one. Then eight have the row, and so on: the fewer threads have it, the fewer of them are idle in its last turn. (H200,
 rows of 320 columns, of which a warp had 40 vectors in two turns and eight threads have five each: rmsnorm of 377728
-rows 134 -> 122 us, adaln_forward of 73728 55 -> 37.) One kernel serves all rows, to which the number of a row's threads
+rows 134 -> 122 us, adaln_forward of 73728 55 -> 36.) One kernel serves all rows, to which the number of a row's threads
 is an argument.
 
 A row of an odd number of vectors begins in the middle of a sector of memory if its number is odd. Its threads begin a
@@ -49,6 +49,9 @@ SIDE_BY_SIDE = 2
 """Doublings of a row's threads up to which each has one vector. Beyond that so many have as many as they hold before
 twice so many have the row, unless there are few rows."""
 
+MANY_BESIDE = 3
+"""Inputs that only the last sweep reads from which on a thread has much to do with a vector."""
+
 FEW_ROWS = 64
 """Rows for each multiprocessor up to which there are few: with four threads for each, most that a multiprocessor can
 have would be none."""
@@ -64,6 +67,9 @@ class ShortRowsHeuristics(PersistentHeuristics):
 
     vec: int
     """Elements of a vector."""
+
+    skips: bool
+    """Whether a row that begins in the middle of a sector has no vector for its first thread's first turn."""
 
     def steps(self, rows: Formula, columns: Formula) -> list[tuple[int, Formula]]:
         """``(doublings of a row's threads, whether so many rows of so many columns ask for them)``."""
@@ -129,6 +135,7 @@ class ShortRows(InRegisters):
             kept=self._kept(choice.held),
             early=self.early,
             vec=self.vec,
+            skips=self._skips,
         )
         shift = formula_parameter(
             "row_shift", heuristics.row_shift(self.rows, self.columns), "2 to it threads share a row"
@@ -170,19 +177,32 @@ class ShortRows(InRegisters):
         if self.vec > 1 and self.crosses and self._pieces:
             words += CROSSING.base + CROSSING.per_tensor * len(self._pieces)
         elif self.vec > 1 and not self.crosses and self._is_plain:
-            beside = {*column_inputs(self.task, self.domain)} - {*self.cached}
-            words += SHORT_ROWS.base + SHORT_ROWS.per_tensor * len(beside)
+            words += SHORT_ROWS.base + SHORT_ROWS.per_tensor * len(self._beside)
         else:
             return 2
         return max(2, self.target.registers // (BLOCK * words))
+
+    @property
+    def _beside(self) -> set[int]:
+        """The inputs that only the last sweep reads along the row."""
+        return {*column_inputs(self.task, self.domain)} - {*self.cached}
+
+    @property
+    def _draws(self) -> bool:
+        return any(op_of(expr).is_random for expr in self.task.steps)
+
+    @property
+    def _skips(self) -> bool:
+        """Where vectors cross or a thread computes much, the test costs more than whole sectors save. (H200,
+        adaln_forward of 440576 rows of 256 columns 131 us without, 137 with.)"""
+        return self.vec > 1 and not self.crosses and len(self._beside) < MANY_BESIDE and not self._draws
 
     @property
     def _is_plain(self) -> bool:
         """Whether a thread's registers are those of its vectors, pointers and a few results: it computes nothing wide,
         keeps no costly values and draws no random numbers."""
         is_narrow = all(self.bytes_of([fid]) <= 4 for fid in self.cached)
-        draws = any(op_of(expr).is_random for expr in self.task.steps)
-        return is_narrow and not self.kept and not draws and not has_lambdas(self.task)
+        return is_narrow and not self.kept and not self._draws and not has_lambdas(self.task)
 
     @property
     def _pieces(self) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT
 from fusebuild.kernels.persistent.long_rows import EDGED_RUNGS
+from fusebuild.kernels.persistent.short_rows import ShortRowsHeuristics
 from fusebuild.target.table import TARGETS
 from support.small_recipes import NORM, NORM_INPUTS, text_of, whole
 
@@ -129,3 +130,20 @@ def test_every_kernel_that_takes_rows_is_right(artifact: Path, columns: int) -> 
         wanted = (wide - wide.amax(1, keepdim=True)).exp() * w.double() + b.double() if rows else wide
         for index in plan.variants_for(x, w, b)[0]:
             torch.testing.assert_close(plan(x, w, b, variant=index).double(), wanted, rtol=8e-3, atol=8e-3)
+
+
+@pytest.mark.parametrize(
+    ("body", "skips"),
+    [
+        ("y = x / max(x, dims=[1], keepdim=True) * w", True),
+        ("y = x / max(x, dims=[1], keepdim=True) * w * u * v", False),  # a thread has much to do with a vector
+        ("y = x / max(x, dims=[1], keepdim=True) * rand_like(x, rng_seed=1, rng_offset=2)", False),
+    ],
+)
+def test_rows_of_an_odd_number_of_vectors_lie_in_whole_sectors_where_that_pays(body: str, skips: bool) -> None:
+    inputs = {"x": "bfloat16[M, N]", **{name: "bfloat16[N]" for name in "wuv" if f"* {name}" in body}}
+    found = PERSISTENT.schedule(whole(inputs, body, {"y": "bfloat16"}), SM_90, {"M": 4096, "N": 4096})
+    (short,) = (each for each in found if each.name == "short_vec8_int32")
+    heuristics = short.launches[0].kernel.heuristics
+    assert isinstance(heuristics, ShortRowsHeuristics)
+    assert heuristics.skips == skips

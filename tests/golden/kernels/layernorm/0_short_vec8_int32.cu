@@ -1,6 +1,6 @@
 // layernorm.yaml, segment 0: inner_persistent, variant short_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
-// schedule: threads.per_row=1 threads.rows=128 storage=registers chunks=6 cached=[0] kept=[] early=[] vec=8
+// schedule: threads.per_row=1 threads.rows=128 storage=registers chunks=6 cached=[0] kept=[] early=[] vec=8 skips=True
 // launch: segment 0, short_vec8_int32 on sm_90: grid ceil_div(M, -64*(8 < N) - 32*(16 < N) -
 //   16*(32*(5*(64*gpu.multiprocessors < M) + 1) < N) - 8*(64*(5*(64*gpu.multiprocessors < M) + 1) < N) -
 //   4*(128*(5*(64*gpu.multiprocessors < M) + 1) < N) + 128), 1, 1; block 128, 1, 1; overlaps what is before; given x,
@@ -16,7 +16,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 6;  // vectors of a row that a thread holds
 
 FUSEBUILD_KERNEL(kThreads, 10)
-inner_persistent_f6bc8823463d0580(
+inner_persistent_dc00a50853389e11(
     const __nv_bfloat16* T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* T1,  // weight: bfloat16[N]
     const __nv_bfloat16* T2,  // bias: bfloat16[N]
@@ -35,7 +35,7 @@ inner_persistent_f6bc8823463d0580(
   const int64_t wanted = int64_t(fb::block_x()) * (kThreads >> int(row_shift)) + (fb::thread_x() >> int(row_shift));
   const bool active = wanted < rows;  // the last block's spare threads repeat a row and store nothing
   const int64_t row = active ? wanted : rows - 1;
-  const bool is_odd = threads > 1 && (wanted & columns / kVec & 1) != 0;  // the row begins in the middle of a sector
+  const bool is_odd = columns > threads * kVec && (wanted & columns / kVec & 1) != 0;  // it begins within a sector
   const Index skipped = is_odd ? kVec : 0;  // columns before the row that its first thread leaves out
   const __nv_bfloat16* r0 = T0 + row * n1;
   const __nv_bfloat16* r1 = T1;
@@ -119,4 +119,4 @@ inner_persistent_f6bc8823463d0580(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_f6bc8823463d0580)
+FUSEBUILD_ENTRY(inner_persistent_dc00a50853389e11)
