@@ -180,7 +180,8 @@ class ShortRows(InRegisters):
             words += SHORT_ROWS.base + SHORT_ROWS.per_tensor * len(self._beside)
         else:
             return 2
-        return max(2, self.target.registers // (BLOCK * words))
+        most = self.target.threads_per_multiprocessor // BLOCK
+        return max(2, min(most, self.target.registers // (BLOCK * words)))
 
     @property
     def _beside(self) -> set[int]:
