@@ -19,7 +19,8 @@ Lines = tuple[str, ...]
 class Sweep:
     """One walk over a row or a column: what is loaded, computed per vector and per element, accumulated and stored.
     ``row`` comes before the columns of a row, or where running sums are recentered; ``merged`` makes accumulators of
-    them. ``batched`` combines, column by column, what rows gathered. ``joint_stores`` take all threads of a block."""
+    them. ``batched`` combines, column by column, what rows gathered. ``joint_stores`` take all threads of a block.
+    Where there are ``cases`` of vectors, each calls ``along``, which does the same for all with what it ``takes``."""
 
     load_coordinates: Lines = ()
     coordinates: Lines = ()
@@ -36,6 +37,8 @@ class Sweep:
     reduce: str = ""
     results: Lines = ()
     row: Lines = ()
+    takes: Lines = ()
+    cases: Lines = ()
 
     @property
     def reads_row(self) -> bool:

@@ -13,6 +13,9 @@ IN_REGISTERS = Registers(most=128, base=16, before_sm_90=8)
 CROSSING = Registers(base=24, per_tensor=8)
 """Short rows whose vectors cross from one piece of a row to the next; a tensor is what has one element a piece."""
 
+SHORT_ROWS = Registers(base=14, per_tensor=6)
+"""Short rows of whole vectors; a tensor is what the last sweep reads beside them."""
+
 LAST_SWEEP = Registers(most=128, base=24)
 """The last sweep over such rows, where what it stores, the row's own values and its addresses are counted apart."""
 

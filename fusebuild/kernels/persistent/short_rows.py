@@ -4,9 +4,16 @@ What counts for short rows is how many bytes of them a multiprocessor has on the
 their row have none on theirs, so a row of a few vectors has as many threads, down to one: the next ones have the next
 row. (H100, an RMS norm of 16 columns: 0.46 of a copy's bandwidth where eight threads share a row.) Up to four, each
 thread has one vector, for what neighbouring threads load at a time shall lie side by side: with four of them to a
-thread, 32 columns have 0.60 instead of 0.80. Of longer rows, four threads have up to four vectors each, which share
+thread, 32 columns have 0.60 instead of 0.80. Of longer rows, four threads have up to six vectors each, which share
 what a thread does for a row: of 64 columns, layernorm has 0.99 so, adaln_forward 0.88; 0.90 and 0.70 where eight have
-one. One kernel serves all rows, to which the number of a row's threads is an argument.
+one. Then eight have the row, and so on: the fewer threads have it, the fewer of them are idle in its last turn. (H200,
+rows of 320 columns, of which a warp had 40 vectors in two turns and eight threads have five each: rmsnorm of 377728
+rows 134 -> 122 us, adaln_forward of 73728 55 -> 36.) One kernel serves all rows, to which the number of a row's threads
+is an argument.
+
+A row of an odd number of vectors begins in the middle of a sector of memory if its number is odd. Its threads begin a
+vector before it then, where the first of them has none, so that each two neighbours have a sector. (H200, softmax of
+203898 rows of 120 columns 30 -> 27.6 us.)
 
 Of rows of several axes, such as the pixels of a group's channels, vectors cross from one channel to the next: what
 counts is whether the row is whole vectors, and not whether a channel is. (H200, groupnorm of 53120 rows of 64 channels
@@ -20,24 +27,30 @@ from dataclasses import dataclass, replace
 
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, total
 from fusebuild.kernels.common.choice import Choice, decide
-from fusebuild.kernels.common.rows import WARP, RowThreads, next_power_of_two
+from fusebuild.kernels.common.rows import WARP, RowThreads, has_lambdas, next_power_of_two
 from fusebuild.kernels.common.spec import KnownSizes, VariantSpec, fits_int32, formula_parameter, kernel_parameters
-from fusebuild.kernels.persistent.budgets import CROSSING
+from fusebuild.kernels.common.sweeps import column_inputs
+from fusebuild.kernels.persistent.budgets import CROSSING, SHORT_ROWS
 from fusebuild.kernels.persistent.registers import SHORT, InRegisters, WholeVectors
 from fusebuild.kernels.persistent.way import PersistentHeuristics, Way
+from fusebuild.ops.table import op_of
 
 BLOCK = 128
 """Threads of a block."""
 
-HELD = 4
-"""Vectors of a row that a thread has at most."""
+HELD, HELD_CROSSING, HELD_BY_WARP = 6, 4, 4
+"""Vectors of a row that a thread has at most, where they cross from one piece of the row to the next, and where a whole
+warp has the row: longer ones have blocks of their own."""
 
 HELD_ELEMENTS = 16
 """Elements of a row that a thread has at most that takes them one by one."""
 
 SIDE_BY_SIDE = 2
-"""Doublings of a row's threads up to which each has one vector. Beyond that so many have more, and then twice so many,
-before a whole warp has a row, unless there are few rows."""
+"""Doublings of a row's threads up to which each has one vector. Beyond that so many have as many as they hold before
+twice so many have the row, unless there are few rows."""
+
+MANY_BESIDE = 3
+"""Inputs that only the last sweep reads from which on a thread has much to do with a vector."""
 
 FEW_ROWS = 64
 """Rows for each multiprocessor up to which there are few: with four threads for each, most that a multiprocessor can
@@ -55,6 +68,9 @@ class ShortRowsHeuristics(PersistentHeuristics):
     vec: int
     """Elements of a vector."""
 
+    skips: bool
+    """Whether a row that begins in the middle of a sector has no vector for its first thread's first turn."""
+
     def steps(self, rows: Formula, columns: Formula) -> list[tuple[int, Formula]]:
         """``(doublings of a row's threads, whether so many rows of so many columns ask for them)``."""
         doublings = WARP.bit_length() - 1
@@ -64,8 +80,8 @@ class ShortRowsHeuristics(PersistentHeuristics):
             return steps
         are_many: Formula = ("lt", product([FEW_ROWS, MULTIPROCESSORS]), rows)
         held = total([1, product([self.chunks - 1, are_many])])
-        after = ((1, self.vec << single), (doublings - single - 1, self.vec << single + 1))
-        return [*steps, *((more, ("lt", product([least, held]), columns)) for more, least in after)]
+        after = (self.vec << power for power in range(single, doublings))
+        return [*steps, *((1, ("lt", product([least, held]), columns)) for least in after)]
 
     def row_shift(self, rows: Formula, columns: Formula) -> Formula:
         """The power of two that a row's threads are."""
@@ -119,6 +135,7 @@ class ShortRows(InRegisters):
             kept=self._kept(choice.held),
             early=self.early,
             vec=self.vec,
+            skips=self._skips,
         )
         shift = formula_parameter(
             "row_shift", heuristics.row_shift(self.rows, self.columns), "2 to it threads share a row"
@@ -132,7 +149,8 @@ class ShortRows(InRegisters):
             min_blocks=choice.min_blocks,
             sizes=KnownSizes(help=False),
         )
-        fits: Formula = ("le", self.columns, WARP * choice.held * self.vec)
+        longest = WARP * (min(choice.held, HELD_BY_WARP) if self.vec > 1 else choice.held) * self.vec
+        fits: Formula = ("le", self.columns, longest)
         grid: Formula = ("ceil_div", self.rows, heuristics.rows_of_block(self.rows, self.columns))
         small = self.whole_guard if self.vec > 1 else (fits_int32(self.columns),)
         are_fewest: Formula = ("le", self.rows, FEWEST_ROWS * self.target.multiprocessors)
@@ -145,21 +163,47 @@ class ShortRows(InRegisters):
         return self.kept if self.kept and lasts else ()
 
     def _propose(self) -> ShortRowsChoice:
-        held = min(HELD if self.vec > 1 else HELD_ELEMENTS, WholeVectors.of(self).most_chunks)
+        wanted = (HELD_CROSSING if self.crosses else HELD) if self.vec > 1 else HELD_ELEMENTS
+        held = min(wanted, WholeVectors.of(self).most_chunks)
         while held > 1 and self.kept and not self._kept(held):
-            held //= 2
+            held -= min(2, held // 2)
         return ShortRowsChoice(threads=BLOCK, held=held, min_blocks=self._blocks(held))
 
     def _blocks(self, held: int) -> int:
-        """Two, or where vectors cross pieces of a row as many as registers last for, or a compiler takes more of them
-        for the shortest pieces. (H200, groupnorm of 32768 rows of 16 channels of 16 pixels: 11.5 us where vectors do
-        not cross, 12.6 with 72 registers.)"""
-        pieces = self._pieces if self.vec > 1 and self.crosses else ()
-        if not pieces:
-            return 2
+        """Two, or as many as registers last for, or a compiler takes more of them than rows of few vectors or the
+        shortest pieces need. (H200, groupnorm of 32768 rows of 16 channels of 16 pixels: 11.5 us where vectors do not
+        cross, 12.6 with 72 registers; rmsnorm of 2000003 rows of 24 columns 64, 77 and 86 us with 40, 52 and 60.)"""
         words = held * (self.vector_bytes(self.cached) // 4 + self.vec * len(self._kept(held)))
-        registers = CROSSING.base + CROSSING.per_tensor * len(pieces) + words
-        return max(2, self.target.registers // (BLOCK * registers))
+        if self.vec > 1 and self.crosses and self._pieces:
+            words += CROSSING.base + CROSSING.per_tensor * len(self._pieces)
+        elif self.vec > 1 and not self.crosses and self._is_plain:
+            words += SHORT_ROWS.base + SHORT_ROWS.per_tensor * len(self._beside)
+        else:
+            return 2
+        most = self.target.threads_per_multiprocessor // BLOCK
+        return max(2, min(most, self.target.registers // (BLOCK * words)))
+
+    @property
+    def _beside(self) -> set[int]:
+        """The inputs that only the last sweep reads along the row."""
+        return {*column_inputs(self.task, self.domain)} - {*self.cached}
+
+    @property
+    def _draws(self) -> bool:
+        return any(op_of(expr).is_random for expr in self.task.steps)
+
+    @property
+    def _skips(self) -> bool:
+        """Where vectors cross or a thread computes much, the test costs more than whole sectors save. (H200,
+        adaln_forward of 440576 rows of 256 columns 131 us without, 137 with.)"""
+        return self.vec > 1 and not self.crosses and len(self._beside) < MANY_BESIDE and not self._draws
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether a thread's registers are those of its vectors, pointers and a few results: it computes nothing wide,
+        keeps no costly values and draws no random numbers."""
+        is_narrow = all(self.bytes_of([fid]) <= 4 for fid in self.cached)
+        return is_narrow and not self.kept and not self._draws and not has_lambdas(self.task)
 
     @property
     def _pieces(self) -> tuple[int, ...]:
@@ -170,7 +214,8 @@ class ShortRows(InRegisters):
 
     def _check(self, choice: ShortRowsChoice) -> None:
         choice.require_power_of_two("threads", WARP, 1024)
-        choice.require_power_of_two("held", 1, WholeVectors.of(self).most_chunks)
+        most = WholeVectors.of(self).most_chunks
+        choice.require_at_most("held", most, f"a thread has registers for {most} vectors of a row")
         choice.require_blocks("min_blocks", choice.threads, self.target.threads_per_multiprocessor)
 
 

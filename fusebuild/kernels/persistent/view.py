@@ -22,7 +22,16 @@ from fusebuild.kernels.common.rows_view import (
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.common.sweeps import last_sweep
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
+from fusebuild.kernels.common.view import (
+    KernelView,
+    Lines,
+    Sweep,
+    accumulate,
+    accumulators,
+    is_named,
+    join,
+    make_view,
+)
 from fusebuild.kernels.persistent.cluster import ClusterHeuristics
 from fusebuild.kernels.persistent.few_rows import FewRowsHeuristics
 from fusebuild.kernels.persistent.short_rows import ShortRowsHeuristics
@@ -63,7 +72,7 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         sweeps.append(join(sweeps.pop(), Sweep(merged=FIRST_AHEAD)))
     if wide:
         next_ahead = Sweep(stores=(NEXT_AHEAD,) if loader.ahead else ())
-        sweeps.append(join(kept.around(rows, wide, loader.last), next_ahead, rows.stores(wide)))
+        sweeps.append(join(_in_cases(rows, kept.around(rows, wide, loader.last)), next_ahead, rows.stores(wide)))
     shares_warps = isinstance(heuristics, ShortRowsHeuristics)
     joint = "fb::store_rows_of_threads<kThreads>(int(row_shift), {})" if shares_warps else STORE_ROWS
     narrow = rows.result_stores(rows.narrow, heuristics.threads, joint)
@@ -92,6 +101,31 @@ def _rows(spec: KernelSpec, heuristics: PersistentHeuristics) -> Rows:
     rows = reduced_rows(spec)
     in_vectors = heuristics.in_registers and not spec.is_shifted and spec.vec > 1
     return replace(rows, held={fid: f"b{fid}[c]" for fid in rows.of_runs} if in_vectors else {})
+
+
+def _in_cases(rows: Rows, sweep: Sweep) -> Sweep:
+    """``sweep``, where vectors may cross from one piece of the row to the next in two cases: most lie in one piece, and
+    have the same for all elements of what is one value a piece."""
+    pieces = [fid for fid in rows.pieces if is_named(f"v{fid}", sweep.element)] if rows.first else []
+    if not pieces:
+        return sweep
+    loads, names = rows.piece_loads(pieces), [f"v{fid}" for fid in pieces]
+    place, *gathered = loads[: -len(pieces)]
+    same = (f"fb::Same<{rows.c_type(fid)}>{{{rows.held[fid]}}}" for fid in pieces)
+    return replace(
+        sweep,
+        coordinates=(*sweep.coordinates, place),
+        vector=tuple(line for line in sweep.vector if line not in loads),
+        takes=tuple(f"const auto& {name}" for name in names),
+        cases=(
+            "if (pieces.are_one()) {",
+            f"  along({', '.join(same)});",
+            "} else {",
+            *(f"  {line}" for line in gathered),
+            f"  along({', '.join(f'fb::unpack(p{fid})' for fid in pieces)});",
+            "}",
+        ),
+    )
 
 
 LOOKED_UP = "fb::sync_warp();  // other threads may overwrite now what one has looked up"

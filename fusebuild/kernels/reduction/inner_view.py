@@ -63,13 +63,14 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     sweep = _without_test(_without_idle_coordinates(joined))
     if heuristics.in_pieces:
         bases, sweep = (), replace(sweep, load_coordinates=PIECE, coordinates=(*PIECE, INSIDE))
-    short = (_of_tile(spec, heuristics.tile), _of_rows_alone(rows, outputs, bases)) if heuristics.tile else ()
+    tiled = (_of_tile(spec, heuristics.tile),) if heuristics.tile else ()
+    alone = (_of_rows_alone(rows, outputs, bases),) if heuristics.tile or heuristics.alone else ()
     extents = rows.extents
     if heuristics.in_pieces:
         first, last = rows.column.axes
         extents = {"rows": extents["rows"], "columns": body.size([last]), "pieces": body.size([first])}
     return make_view(
-        body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep, *short), epilogue=epilogue, extents=extents,
+        body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep, *tiled, *alone), epilogue=epilogue, extents=extents,
         ahead=Sweep(loads=in_part),
     )  # fmt: skip
 
@@ -136,8 +137,8 @@ def _of_tile(spec: KernelSpec, tile: Tile) -> Sweep:
 
 
 def _of_rows_alone(rows: Rows, outputs: Sequence[int], bases: Lines) -> Sweep:
-    """What a thread does with rows of one element beside their sweep: ``loads`` fetch what is one element a row of all
-    of them before the first is combined, and ``load_coordinates`` are those that their ``bases`` name."""
+    """What a thread does with rows of one element or vector beside their sweep: ``loads`` fetch what is one element a
+    row of all of them before the first is combined, and ``load_coordinates`` are those that their ``bases`` name."""
     ahead = rows.side_by_side(fid for fid in rows.reads if not rows.has_columns(fid))
     setup, _ = rows.setup(outputs, of_rows={fid: f"q{fid}[u]" for fid in ahead})
     return Sweep(

@@ -15,6 +15,8 @@ FEW_ELEMENTS, TIMES_OF_FEW = 2048, 4
 """Elements for each multiprocessor up to which a row has the threads of one that is so many times as long: all vectors
 are on their way at once, so that the time is what a thread does with its own, one after another. (H100: welford
 of 25 rows of 2781 elements 3.7 -> 3.4 us; of twice as many elements for each, argmax of 1536 x 320 3.2 -> 3.4.)"""
+LEAST_ALONE = 1024
+"""Rows of one vector for each multiprocessor below which each has a thread that has no other: all run at a time."""
 TILE_PLACES, TILE_LADDER = 64, (16, 32, 64, 128)
 """Elements of a row in shared memory above which two threads share it, four and so on, where each has so many places;
 where rows are many, as many as there are places for."""
@@ -52,6 +54,13 @@ def per_row(columns: Formula, rungs: Sequence[Formula]) -> Formula:
 def row_shift(columns: Formula, rungs: Sequence[Formula]) -> Formula:
     """The power of two that :func:`per_row` is."""
     return simplified(total([("gt", columns, each) for each in rungs]))
+
+
+def rows_alone(rows: Formula, columns: Formula, vec: int, most: int) -> Formula:
+    """How many of ``rows`` a thread has to itself and loads at once, up to ``most``: where a row is one vector, to
+    begin with it takes longer than to read it. 0 where rows of so many ``columns`` are longer than that, or few."""
+    each: Formula = ("min", most, ("floor_div", rows, product([LEAST_ALONE, MULTIPROCESSORS])))
+    return simplified(product([("eq", columns, vec), each]))
 
 
 def rungs_of_vectors(vec: int, most: int, is_large: Formula) -> list[Formula]:

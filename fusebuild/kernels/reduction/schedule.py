@@ -93,6 +93,7 @@ from fusebuild.kernels.reduction.row_threads import (
     longest_of_several,
     per_row,
     row_shift,
+    rows_alone,
     rungs_of_tiles,
     rungs_of_vectors,
     scaled_to_few,
@@ -101,13 +102,11 @@ from fusebuild.kernels.reduction.sharing import splits_of, turns_of
 from fusebuild.kernels.reduction.stores import stored_outputs
 from fusebuild.kernels.reduction.tiles import (
     LONGEST_TILED,
-    MOST_TURNS,
-    NARROW,
-    TILE_BATCH,
-    TILE_BYTES,
     Tile,
+    of_rows_beside,
     resident_tiles,
     rows_of_thread,
+    tile_of,
 )
 from fusebuild.kernels.reduction.together import BLOCKS, Shares, columns_gathered
 from fusebuild.target.table import Target
@@ -163,7 +162,7 @@ class InnerHeuristics:
     vectors around it. Where a call says how many short rows a block has, they are in its ``tile``; such a kernel takes
     rows of one element as they are, up to ``unroll`` of them a thread. Where it ``can_cluster``, blocks that share a
     row combine it themselves if a call has them run together. Outputs that change along rows, if there are some, are
-    ``stored`` in the sweep."""
+    ``stored`` in the sweep. Where a call says so, a thread has up to so many rows of one vector ``alone``."""
 
     threads: int
     unroll: int
@@ -172,6 +171,7 @@ class InnerHeuristics:
     tile: Tile | None = None
     can_cluster: bool = False
     stored: tuple[int, ...] | None = None
+    alone: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,7 +308,7 @@ def _tiled(planner: Planner, last: VariantSpec, heuristics: InnerHeuristics, til
     rows, columns = domain.points(domain.kept), domain.points(domain.reduced)
     threads, places = heuristics.threads, tile.elements // heuristics.threads
     rungs = rungs_of_tiles(places, ("ge", rows, MANY_ROWS))
-    resident = resident_tiles(planner.target, threads, planner.bytes_of(_of_rows_beside(planner)))
+    resident = resident_tiles(planner.target, threads, planner.bytes_of(of_rows_beside(planner)))
     turns = rows_of_thread(rows, columns, places, product([threads * resident, MULTIPROCESSORS]))
     own = {"row_shift": row_shift(columns, rungs), "tile_turns": turns}
     parameters = (
@@ -321,27 +321,6 @@ def _tiled(planner: Planner, last: VariantSpec, heuristics: InnerHeuristics, til
     short = (("le", 1, columns), ("le", columns, min(LONGEST_TILED * places // TILE_PLACES, alone)))
     launches = (replace(launch, kernel=kernel, grid=grid), *others)
     return replace(last, name="tiled_int64", guard=short, launches=launches)
-
-
-def _tile(planner: Planner, threads: int) -> Tile | None:
-    """What blocks have of short rows, where there are such: along one axis, of a length that only a call knows."""
-    domain, inputs = planner.domain, {*planner.task.inputs}
-    flat = inputs.intersection(domain.flat)
-    of_rows = _of_rows_beside(planner)
-    rows = threads * MOST_TURNS
-    if len(domain.reduced) > 1 or not domain.kept or isinstance(domain.points(domain.reduced), int):
-        return None
-    if not flat or planner.bytes_of(of_rows) * rows > TILE_BYTES or stored_outputs(planner.task, domain):
-        return None
-    has_others = bool(domain.sources) or inputs.intersection(domain.accesses) != flat | of_rows
-    elements = TILE_BYTES // planner.bytes_of(flat)
-    return Tile(elements=elements, rows=rows, batch=TILE_BATCH, narrow=NARROW, least=TILE_BATCH if has_others else 1)
-
-
-def _of_rows_beside(planner: Planner) -> set[int]:
-    """The inputs that are one element a row."""
-    accesses, kept = planner.domain.accesses, {*planner.domain.kept}
-    return {fid for fid in planner.task.inputs if fid in accesses and {*accesses[fid].axes} <= kept}
 
 
 def _is_interleaved(planner: Planner) -> bool:
@@ -393,7 +372,11 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     choice = decide(way, proposal, planner.tuned, partial(_check, task=planner.task, target=planner.target))
     rungs = rungs_of_vectors(vec, choice.threads, ("ge", rows, MANY_ROWS))
     length = scaled_to_few(rows, columns)
-    grid = simplified(("ceil_div", product([rows, per_row(length, rungs)]), choice.threads))
+    are_rows = vec > 1 and vectors is VectorLayout.ALIGNED and bool(domain.kept) and len(domain.reduced) == 1
+    may_be_alone = are_rows and not stored_outputs(planner.task, domain)
+    alone = rows_alone(rows, columns, vec, choice.unroll) if may_be_alone else 0
+    taken: Formula = choice.threads if alone == 0 else product([choice.threads, ("max", 1, alone)])
+    grid = simplified(("ceil_div", product([rows, per_row(length, rungs)]), taken))
     turn = choice.threads * choice.unroll * vec
     shares = Shares(blocks=grid, splits=splits_of(rows, rows, turns_of(columns, turn), choice.blocks))
     if _may_cluster(planner, shares) and not in_pieces and choice.threads <= ROW_THREADS:
@@ -402,12 +385,17 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     heuristics = InnerHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=shares.splits != 1, in_pieces=in_pieces,
         can_cluster=shares.can_cluster,
-        tile=_tile(planner, choice.threads) if index == "int64_t" else None,
-        stored=stored_outputs(planner.task, domain) or None,
+        tile=tile_of(planner, choice.threads) if index == "int64_t" else None,
+        stored=stored_outputs(planner.task, domain) or None, alone=choice.unroll if alone != 0 else None,
     )  # fmt: skip
     own = (
         call_parameter("row_shift", row_shift(length, rungs), "of the threads that share a row"),
         formula_parameter("tile_turns", 0, "rows of a tile that a thread takes one after another"),
+        *(
+            (call_parameter("rows_alone", alone, "rows of one vector that a thread has to itself"),)
+            if alone != 0
+            else ()
+        ),
         *shares.parameters,
     )
     kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors, shares.together, own)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fusebuild.ir.formula import Formula, product, total
+from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.registers import resident_blocks
+from fusebuild.kernels.reduction.stores import stored_outputs
 from fusebuild.target.table import Target
 
 TILE_BYTES = 16 * 1024
@@ -39,6 +41,27 @@ class Tile:
     batch: int
     narrow: int
     least: int
+
+
+def tile_of(planner: Planner, threads: int) -> Tile | None:
+    """What blocks have of short rows, where there are such: along one axis, of a length that only a call knows."""
+    domain, inputs = planner.domain, {*planner.task.inputs}
+    flat = inputs.intersection(domain.flat)
+    of_rows = of_rows_beside(planner)
+    rows = threads * MOST_TURNS
+    if len(domain.reduced) > 1 or not domain.kept or isinstance(domain.points(domain.reduced), int):
+        return None
+    if not flat or planner.bytes_of(of_rows) * rows > TILE_BYTES or stored_outputs(planner.task, domain):
+        return None
+    has_others = bool(domain.sources) or inputs.intersection(domain.accesses) != flat | of_rows
+    elements = TILE_BYTES // planner.bytes_of(flat)
+    return Tile(elements=elements, rows=rows, batch=TILE_BATCH, narrow=NARROW, least=TILE_BATCH if has_others else 1)
+
+
+def of_rows_beside(planner: Planner) -> set[int]:
+    """The inputs that are one element a row."""
+    accesses, kept = planner.domain.accesses, {*planner.domain.kept}
+    return {fid for fid in planner.task.inputs if fid in accesses and {*accesses[fid].axes} <= kept}
 
 
 def rows_of_thread(rows: Formula, columns: Formula, places: int, at_a_time: Formula) -> Formula:

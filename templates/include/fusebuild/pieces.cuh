@@ -9,6 +9,14 @@
 
 namespace fusebuild {
 
+// A vector whose elements are all the same: what is computed of them is computed once.
+template <typename T>
+struct Same {
+  T value;
+
+  FUSEBUILD_DEVICE const T& operator[](int) const { return value; }
+};
+
 // Says that a value is that of element number k alone.
 template <int k>
 struct Nth {};
@@ -27,6 +35,9 @@ struct Pieces {
   FUSEBUILD_DEVICE Pieces(Index col, Index first, int64_t size)
       : first(first), left((first + 1) * static_cast<Index>(size) - col), size(static_cast<Index>(size)) {}
 
+  // Whether that is one alone.
+  FUSEBUILD_DEVICE bool are_one() const { return left >= N; }
+
   // Calls visit(piece, from) for each of them, in order: the vector's elements from number `from` on are of
   // that piece or of a later one. Where pieces are gathered, `from` is the element that takes what the piece
   // has; where they are shorter yet, that is done for each element. What visits load is on its way together.
@@ -39,7 +50,7 @@ struct Pieces {
   // The same but for the first piece: where pieces are long, most vectors have no other.
   template <typename Visit>
   FUSEBUILD_DEVICE void others(const Visit& visit) const {
-    if (left >= N) return;
+    if (are_one()) return;
     if (size >= N) {
       visit(first + 1, left);
     } else if (size >= kShortest) {

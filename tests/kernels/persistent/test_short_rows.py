@@ -15,6 +15,7 @@ from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT
 from fusebuild.kernels.persistent.long_rows import EDGED_RUNGS
+from fusebuild.kernels.persistent.short_rows import ShortRowsHeuristics
 from fusebuild.target.table import TARGETS
 from support.small_recipes import NORM, NORM_INPUTS, text_of, whole
 
@@ -52,13 +53,14 @@ def formula_of(variant: VariantSpec, name: str) -> Formula:
 
 @pytest.mark.parametrize(
     ("columns", "threads", "threads_of_few"),
-    [(0, 1, 1), (8, 1, 1), (16, 2, 2), (24, 4, 4), (32, 4, 4), (40, 4, 8), (64, 4, 8), (72, 4, 32), (128, 4, 32),
-     (136, 8, 32), (256, 8, 32), (264, 32, 32), (1024, 32, 32)],
+    [(0, 1, 1), (8, 1, 1), (16, 2, 2), (24, 4, 4), (32, 4, 4), (40, 4, 8), (64, 4, 8), (72, 4, 16), (128, 4, 16),
+     (136, 4, 32), (192, 4, 32), (200, 8, 32), (384, 8, 32), (392, 16, 32), (768, 16, 32),
+     (776, 32, 32), (1024, 32, 32)],
 )  # fmt: skip
-def test_a_row_has_as_many_threads_as_vectors_up_to_four_and_then_up_to_four_for_each(
+def test_a_row_has_as_many_threads_as_vectors_up_to_four_and_then_up_to_six_for_each(
     columns: int, threads: int, threads_of_few: int
 ) -> None:
-    """Of few rows, eight threads and then a whole warp have each as soon as it has more vectors."""
+    """Of few rows, twice as many threads have each as soon as it has more vectors."""
     (short,) = (each for each in variants(4096) if each.name == "short_vec8_int32")
     for rows, own in ((0, threads_of_few), (1, threads_of_few), (64 * 132, threads_of_few), (64 * 132 + 1, threads)):
         sizes = {"M": rows, "N": columns, MULTIPROCESSORS: 132}
@@ -128,3 +130,20 @@ def test_every_kernel_that_takes_rows_is_right(artifact: Path, columns: int) -> 
         wanted = (wide - wide.amax(1, keepdim=True)).exp() * w.double() + b.double() if rows else wide
         for index in plan.variants_for(x, w, b)[0]:
             torch.testing.assert_close(plan(x, w, b, variant=index).double(), wanted, rtol=8e-3, atol=8e-3)
+
+
+@pytest.mark.parametrize(
+    ("body", "skips"),
+    [
+        ("y = x / max(x, dims=[1], keepdim=True) * w", True),
+        ("y = x / max(x, dims=[1], keepdim=True) * w * u * v", False),  # a thread has much to do with a vector
+        ("y = x / max(x, dims=[1], keepdim=True) * rand_like(x, rng_seed=1, rng_offset=2)", False),
+    ],
+)
+def test_rows_of_an_odd_number_of_vectors_lie_in_whole_sectors_where_that_pays(body: str, skips: bool) -> None:
+    inputs = {"x": "bfloat16[M, N]", **{name: "bfloat16[N]" for name in "wuv" if f"* {name}" in body}}
+    found = PERSISTENT.schedule(whole(inputs, body, {"y": "bfloat16"}), SM_90, {"M": 4096, "N": 4096})
+    (short,) = (each for each in found if each.name == "short_vec8_int32")
+    heuristics = short.launches[0].kernel.heuristics
+    assert isinstance(heuristics, ShortRowsHeuristics)
+    assert heuristics.skips == skips

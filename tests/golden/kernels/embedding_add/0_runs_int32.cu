@@ -19,7 +19,7 @@ constexpr int kUnroll = 8;  // accesses of a run
 constexpr int kRun = kUnroll * kVec;
 
 FUSEBUILD_KERNEL(kThreads, 6)
-pointwise_runs_f86c2b62dfbb2fd6(
+pointwise_runs_a22f4abeb1615864(
     const __nv_bfloat16* T1,  // positions: bfloat16[S, D]
     const int64_t* T2,  // ids: int64[B, S]
     __nv_bfloat16* __restrict__ T6,  // y: bfloat16[B, S, D]
@@ -37,30 +37,38 @@ pointwise_runs_f86c2b62dfbb2fd6(
   fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index total = Index(n0) * Index(n1) * Index(n2), whole = starts > 0 ? total - total % kRun : 0;
   const Index own = Index(fb::block_x()) * kThreads + fb::thread_x();
-  if (own >= Index(starts)) {  // what is beside the runs
-    const Index i = whole + (own - Index(starts)) * kVec;
-    if (i >= total) return;
-    constexpr int u = 0;
+  if (own >= Index(starts)) {  // what is beside the runs: threads take it in turns
+    const Index beside = own - Index(starts), others = Index(fb::grid_x()) * kThreads - Index(starts);
     fb::Packed<__nv_bfloat16, kVec> p1[kUnroll];
     fb::Packed<__nv_bfloat16, kVec> q3[kUnroll];
-    const Index i2 = fb::divided(i, Index(n2), n2_reciprocal).remainder;
-    const Index i_over_2 = fb::divided(i, Index(n2), n2_reciprocal).quotient;
-    const Index i1 = fb::divided(i_over_2, Index(n1), n1_reciprocal).remainder;
-    p1[u] = fb::load_packed<kVec>(T1 + (i1 * Index(n2) + i2));
-    const int64_t t2 = T2[i_over_2];  // ids
-    q3[u] = fb::load_packed<kVec>(X3 + i2 + fb::near_inside(t2, Index(X3_size)) * X3_stride);
-    const fb::Vec<__nv_bfloat16, kVec> v1 = fb::unpack(p1[u]);
-    const fb::Vec<__nv_bfloat16, kVec> x3 = fb::unpack(q3[u]);
-    fb::Vec<__nv_bfloat16, kVec> v6;
     FUSEBUILD_UNROLL
-    for (int k = 0; k < kVec; ++k) {
-      const __nv_bfloat16 t1 = v1[k];
-      const __nv_bfloat16 t3 = x3[k];
-      const float t5 = fb::cast<float>(t3) + fb::cast<float>(t1);  // y, embedding_add.yaml:8
-      const __nv_bfloat16 t6 = fb::cast<__nv_bfloat16>(t5);  // embedding_add.yaml:10
-      v6[k] = t6;
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index i = whole + (beside + u * others) * kVec;
+      if (i >= total) break;
+      const Index i2 = fb::divided(i, Index(n2), n2_reciprocal).remainder;
+      const Index i_over_2 = fb::divided(i, Index(n2), n2_reciprocal).quotient;
+      const Index i1 = fb::divided(i_over_2, Index(n1), n1_reciprocal).remainder;
+      p1[u] = fb::load_packed<kVec>(T1 + (i1 * Index(n2) + i2));
+      const int64_t t2 = T2[i_over_2];  // ids
+      q3[u] = fb::load_packed<kVec>(X3 + i2 + fb::near_inside(t2, Index(X3_size)) * X3_stride);
     }
-    fb::store(T6 + i, v6);
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index i = whole + (beside + u * others) * kVec;
+      if (i >= total) break;
+      const fb::Vec<__nv_bfloat16, kVec> v1 = fb::unpack(p1[u]);
+      const fb::Vec<__nv_bfloat16, kVec> x3 = fb::unpack(q3[u]);
+      fb::Vec<__nv_bfloat16, kVec> v6;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t1 = v1[k];
+        const __nv_bfloat16 t3 = x3[k];
+        const float t5 = fb::cast<float>(t3) + fb::cast<float>(t1);  // y, embedding_add.yaml:8
+        const __nv_bfloat16 t6 = fb::cast<__nv_bfloat16>(t5);  // embedding_add.yaml:10
+        v6[k] = t6;
+      }
+      fb::store(T6 + i, v6);
+    }
     return;
   }
 
@@ -114,4 +122,4 @@ pointwise_runs_f86c2b62dfbb2fd6(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_runs_f86c2b62dfbb2fd6)
+FUSEBUILD_ENTRY(pointwise_runs_a22f4abeb1615864)

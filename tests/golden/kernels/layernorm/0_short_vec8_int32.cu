@@ -1,10 +1,11 @@
 // layernorm.yaml, segment 0: inner_persistent, variant short_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
-// schedule: threads.per_row=1 threads.rows=128 storage=registers chunks=4 cached=[0] kept=[] early=[] vec=8
+// schedule: threads.per_row=1 threads.rows=128 storage=registers chunks=6 cached=[0] kept=[] early=[] vec=8 skips=True
 // launch: segment 0, short_vec8_int32 on sm_90: grid ceil_div(M, -64*(8 < N) - 32*(16 < N) -
-//   16*(32*(3*(64*gpu.multiprocessors < M) + 1) < N) - 12*(64*(3*(64*gpu.multiprocessors < M) + 1) < N) + 128), 1, 1;
-//   block 128, 1, 1; overlaps what is before; given x, weight, bias, mean, rstd, y, N, M, N, (8 < N) + (16 < N) +
-//   (32*(3*(64*gpu.multiprocessors < M) + 1) < N) + 2*(64*(3*(64*gpu.multiprocessors < M) + 1) < N); if N < 2146435072,
+//   16*(32*(5*(64*gpu.multiprocessors < M) + 1) < N) - 8*(64*(5*(64*gpu.multiprocessors < M) + 1) < N) -
+//   4*(128*(5*(64*gpu.multiprocessors < M) + 1) < N) + 128), 1, 1; block 128, 1, 1; overlaps what is before; given x,
+//   weight, bias, mean, rstd, y, N, M, N, (8 < N) + (16 < N) + (32*(5*(64*gpu.multiprocessors < M) + 1) < N) +
+//   (64*(5*(64*gpu.multiprocessors < M) + 1) < N) + (128*(5*(64*gpu.multiprocessors < M) + 1) < N); if N < 2146435072,
 //   (N % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(bias, 16), aligned(y, 16), N <= 1024, (M <= 1320)*N <=
 //   256
 #include <fusebuild/kernel.cuh>
@@ -12,10 +13,10 @@
 using Index = int32_t;
 constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kChunks = 4;  // vectors of a row that a thread holds
+constexpr int kChunks = 6;  // vectors of a row that a thread holds
 
-FUSEBUILD_KERNEL(kThreads, 2)
-inner_persistent_ff812d653ac9615b(
+FUSEBUILD_KERNEL(kThreads, 10)
+inner_persistent_dc00a50853389e11(
     const __nv_bfloat16* T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* T1,  // weight: bfloat16[N]
     const __nv_bfloat16* T2,  // bias: bfloat16[N]
@@ -34,6 +35,8 @@ inner_persistent_ff812d653ac9615b(
   const int64_t wanted = int64_t(fb::block_x()) * (kThreads >> int(row_shift)) + (fb::thread_x() >> int(row_shift));
   const bool active = wanted < rows;  // the last block's spare threads repeat a row and store nothing
   const int64_t row = active ? wanted : rows - 1;
+  const bool is_odd = columns > threads * kVec && (wanted & columns / kVec & 1) != 0;  // it begins within a sector
+  const Index skipped = is_odd ? kVec : 0;  // columns before the row that its first thread leaves out
   const __nv_bfloat16* r0 = T0 + row * n1;
   const __nv_bfloat16* r1 = T1;
   const __nv_bfloat16* r2 = T2;
@@ -42,16 +45,18 @@ inner_persistent_ff812d653ac9615b(
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = (Index(c) * threads + lane) * kVec;
+    const Index col = (Index(c) * threads + lane) * kVec - skipped;
     if (col >= columns) break;
+    if (c == 0 && col < 0) continue;
     c0[c] = fb::load_packed<kVec>(r0 + col);
   }
 
   float a5 = fb::Sum::identity<float>();
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = (Index(c) * threads + lane) * kVec;
+    const Index col = (Index(c) * threads + lane) * kVec - skipped;
     if (col >= columns) break;
+    if (c == 0 && col < 0) continue;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
@@ -67,8 +72,9 @@ inner_persistent_ff812d653ac9615b(
   float a10 = fb::Sum::identity<float>();
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = (Index(c) * threads + lane) * kVec;
+    const Index col = (Index(c) * threads + lane) * kVec - skipped;
     if (col >= columns) break;
+    if (c == 0 && col < 0) continue;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
@@ -89,8 +95,9 @@ inner_persistent_ff812d653ac9615b(
   if (!active) return;
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = (Index(c) * threads + lane) * kVec;
+    const Index col = (Index(c) * threads + lane) * kVec - skipped;
     if (col >= columns) break;
+    if (c == 0 && col < 0) continue;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     const fb::Vec<__nv_bfloat16, kVec> v1 = fb::load<kVec>(r1 + col);
     const fb::Vec<__nv_bfloat16, kVec> v2 = fb::load<kVec>(r2 + col);
@@ -112,4 +119,4 @@ inner_persistent_ff812d653ac9615b(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_ff812d653ac9615b)
+FUSEBUILD_ENTRY(inner_persistent_dc00a50853389e11)
