@@ -1,11 +1,11 @@
 // layernorm.yaml, segment 0: inner_persistent, variant short_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
-// schedule: threads.per_row=1 threads.rows=128 storage=registers chunks=6 cached=[0] kept=[] early=[] vec=8 skips=True
+// schedule: threads.per_row=1 threads.rows=128 storage=registers chunks=5 cached=[0] kept=[] early=[] vec=8 skips=True
 // launch: segment 0, short_vec8_int32 on sm_90: grid ceil_div(M, -64*(8 < N) - 32*(16 < N) -
-//   16*(32*(5*(64*gpu.multiprocessors < M) + 1) < N) - 8*(64*(5*(64*gpu.multiprocessors < M) + 1) < N) -
-//   4*(128*(5*(64*gpu.multiprocessors < M) + 1) < N) + 128), 1, 1; block 128, 1, 1; overlaps what is before; given x,
-//   weight, bias, mean, rstd, y, N, M, N, (8 < N) + (16 < N) + (32*(5*(64*gpu.multiprocessors < M) + 1) < N) +
-//   (64*(5*(64*gpu.multiprocessors < M) + 1) < N) + (128*(5*(64*gpu.multiprocessors < M) + 1) < N); if N < 2146435072,
+//   16*(32*(4*(64*gpu.multiprocessors < M) + 1) < N) - 8*(64*(4*(64*gpu.multiprocessors < M) + 1) < N) -
+//   4*(128*(4*(64*gpu.multiprocessors < M) + 1) < N) + 128), 1, 1; block 128, 1, 1; overlaps what is before; given x,
+//   weight, bias, mean, rstd, y, N, M, N, (8 < N) + (16 < N) + (32*(4*(64*gpu.multiprocessors < M) + 1) < N) +
+//   (64*(4*(64*gpu.multiprocessors < M) + 1) < N) + (128*(4*(64*gpu.multiprocessors < M) + 1) < N); if N < 2146435072,
 //   (N % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(bias, 16), aligned(y, 16), N <= 1024, (M <= 1320)*N <=
 //   256
 #include <fusebuild/kernel.cuh>
@@ -13,10 +13,10 @@
 using Index = int32_t;
 constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kChunks = 6;  // vectors of a row that a thread holds
+constexpr int kChunks = 5;  // vectors of a row that a thread holds
 
-FUSEBUILD_KERNEL(kThreads, 10)
-inner_persistent_dc00a50853389e11(
+FUSEBUILD_KERNEL(kThreads, 11)
+inner_persistent_20d9e9b626f34729(
     const __nv_bfloat16* T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* T1,  // weight: bfloat16[N]
     const __nv_bfloat16* T2,  // bias: bfloat16[N]
@@ -35,8 +35,10 @@ inner_persistent_dc00a50853389e11(
   const int64_t wanted = int64_t(fb::block_x()) * (kThreads >> int(row_shift)) + (fb::thread_x() >> int(row_shift));
   const bool active = wanted < rows;  // the last block's spare threads repeat a row and store nothing
   const int64_t row = active ? wanted : rows - 1;
-  const bool is_odd = columns > threads * kVec && (wanted & columns / kVec & 1) != 0;  // it begins within a sector
-  const Index skipped = is_odd ? kVec : 0;  // columns before the row that its first thread leaves out
+  constexpr int kLong = 512;  // columns from which on a sector is little of a row
+  const bool begins_within = columns < kLong && (wanted & columns / kVec & 1) != 0;  // a sector
+  // columns before the row that its first thread leaves out
+  const Index skipped = columns > threads * kVec && begins_within ? kVec : 0;
   const __nv_bfloat16* r0 = T0 + row * n1;
   const __nv_bfloat16* r1 = T1;
   const __nv_bfloat16* r2 = T2;
@@ -119,4 +121,4 @@ inner_persistent_dc00a50853389e11(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_dc00a50853389e11)
+FUSEBUILD_ENTRY(inner_persistent_20d9e9b626f34729)
