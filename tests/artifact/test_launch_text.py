@@ -139,25 +139,25 @@ def variants_backwards(plan: Plan) -> Plan:
 TILED = "segment 0, tiled_vec8_int32 on host"
 ARE_FEW = "(M <= 512*gpu.multiprocessors)*(2 <= N)*(N <= 512)*(ceil_div(M*N, 1024*gpu.multiprocessors) <= 6)"
 _THREADS = " + ".join(
-    f"{f'{1 << power}*' if power else ''}max(({2 << power}*M <= 512*gpu.multiprocessors*(({2 << power} < N) + 1))"
+    f"{f'{1 << power}*' if power else ''}max(({2 << power}*M <= 768*gpu.multiprocessors*(({2 << power} < N) + 1))"
     f"*({1 << power} < N), {16 << power} < N)"
     for power in range(5)
 ).join(("(", " + 1)"))
-_ALONE = "(N <= 1)*(M <= 4096*gpu.multiprocessors)"
-ALONE_ROWS = f"{_ALONE}*max(1, min(8, M // (512*gpu.multiprocessors)))"
-SHIFT = "(34 < N) + (68 < N) + (136 < N) + (272 < N) + (544 < N)"
+_ALONE = "(N <= 1)"
+ALONE_ROWS = f"{_ALONE}*(7*(1536*gpu.multiprocessors < M) + 1)"
+SHIFT = "(18 < N) + (36 < N) + (72 < N) + (144 < N) + (288 < N)"
 _ROWS = (
-    "(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 8*(272 < N) - 4*(544 < N) + "
-    "(384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))"
+    "(128*(0 < N) - 64*(18 < N) - 32*(36 < N) - 16*(72 < N) - 8*(144 < N) - 4*(288 < N) + "
+    "(384*gpu.multiprocessors < M)*(32*(36 < N) + 16*(72 < N) - 48*(144 < N)))"
 )
 GIVEN = (
-    f"given grad_y, y, grad_x, M, N, {ARE_FEW}*{_THREADS}, {{}}, {{}}, {_ROWS}*(-1022*(N <= 272) + 1023), {ALONE_ROWS}"
+    f"given grad_y, y, grad_x, M, N, {ARE_FEW}*{_THREADS}, {{}}, {{}}, {_ROWS}*(-1022*(N <= 144) + 1023), {ALONE_ROWS}"
 )
 _HELD = "32768 // (4*N)"
 _NARROW = f"128*(N <= 7)*ceil_div(M, 98304*max(1, ceil_div(M, 768*max(1, {_HELD}))))"
-_LARGE = f"max({_ROWS[1:-1]}, (16384*((N <= 272) + 1)) // (4*N))"
-_TURNS = f"max(1, ceil_div(M, 4*gpu.multiprocessors*{_LARGE}))"
-_SPREAD = f"{_ROWS}*ceil_div(M, 4*gpu.multiprocessors*{_ROWS}*{_TURNS})"
+_LARGE = f"max({_ROWS[1:-1]}, (16384*((N <= 144) + 1)) // (4*N))"
+_TURNS = f"max(1, ceil_div(M, 6*gpu.multiprocessors*{_LARGE}))"
+_SPREAD = f"{_ROWS}*ceil_div(M, 6*gpu.multiprocessors*{_ROWS}*{_TURNS})"
 _TILE = f"(-{_ALONE} + 1)*{_ROWS}*max(1, min({_HELD}, max(M // 2048, {_NARROW}, {_SPREAD})) // {_ROWS})"
 TILE = f"128*{ALONE_ROWS} + {_TILE}"
 TILES = f"grid {ARE_FEW}*ceil_div(M*{_THREADS}, 128) + (-{ARE_FEW} + 1)*ceil_div(M, {{}}), 1, 1"
@@ -179,7 +179,7 @@ SHARED = (
     f"{', '.join(f'slot {slot} of {SCRATCH.format(4)}' for slot in range(3))}, slot 3 of {{}}, "
     f"slot 4 of {SCRATCH.format(4)}, M, N, ({FEW} > 24) + ({FEW} > 64) + ({FEW} > 128*((M >= 16384) + 1)) + "
     f"({FEW} > 512*((M >= 16384) + 1)) + ({FEW} > 1024*((M >= 16384) + 1)) + ({FEW} > 2048) + ({FEW} > 4096), "
-    f"{TOGETHER}, {SPLITS}"
+    f"(N == 8)*min(8, M // (1024*gpu.multiprocessors)), {TOGETHER}, {SPLITS}"
 )
 STRIDES = (
     "given x, cos, sin, y, x, x, D - (D // 2), B, S, H, D, {}, H*D, D, D // 2, D - (D // 2), S*H*D, H*D, D, "
@@ -191,7 +191,8 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
         "segment 0, short_vec8_int32 on host: the plan says grid M, 1, 1, "
         "where its text says grid ceil_div(M, -64*(8 < N) - 32*(16 < N) "
         "- 16*(32*(3*(64*gpu.multiprocessors < M) + 1) < N) "
-        "- 12*(64*(3*(64*gpu.multiprocessors < M) + 1) < N) + 128), 1, 1",
+        "- 8*(64*(3*(64*gpu.multiprocessors < M) + 1) < N) "
+        "- 4*(128*(3*(64*gpu.multiprocessors < M) + 1) < N) + 128), 1, 1",
     ),
     "a block of as many threads": (
         "rope", launching("rows_vec8_int32", block=(8, 16, 1)),

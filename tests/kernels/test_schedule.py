@@ -269,12 +269,13 @@ class TestReduction:
         assert found[1].guard == (("le", 1, "N"), ("le", "N", 128))
         assert found[2].guard == (("aligned", 0, 16), ("ge", "N", 2), long)
         launch = found[0].launches[0]
-        assert launch.kernel.heuristics == InnerHeuristics(threads=128, unroll=8, is_split=True, can_cluster=True)
+        heuristics = InnerHeuristics(threads=128, unroll=8, is_split=True, can_cluster=True, alone=8)
+        assert launch.kernel.heuristics == heuristics
         assert launch.block == (128, 1, 1)
 
     @pytest.mark.parametrize(
         ("rows", "columns", "blocks", "splits"),
-        [(16384, 4096, 16384, 1), (10**6, 64, 31250, 1), (10**7, 4, 78125, 1), (10**6, 512, 62500, 1),
+        [(16384, 4096, 16384, 1), (10**6, 64, 31250, 1), (10**7, 4, 9766, 1), (10**6, 512, 62500, 1),
          (10**4, 512, 1250, 1),
          (1, 10**8, 1, 1056), (3, 3 * 10**7, 3, 352), (2000, 2**20, 2000, 4), (0, 4096, 0, 1), (5, 0, 1, 1)],
     )  # fmt: skip

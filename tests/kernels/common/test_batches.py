@@ -174,7 +174,7 @@ class TestOneElementOfARow:
         text = kernel_of(PLACED, "y = sum(where(iota(N) == at, cast(x, float), 0.0), dims=[1])\nz = max(x, dims=[1])",
                          {"y": "float", "z": "bfloat16"})  # fmt: skip
         loop = text.split("for (Index first")[1].split("reduce_row")[0]
-        (total,) = re.findall(r"const bool has(\d+) = split == 0 && lane == 0 && t1 >= 0 && t1 < columns;\n", text)
+        (total,) = {*re.findall(r"const bool has(\d+) = split == 0 && lane == 0 && t1 >= 0 && t1 < columns;\n", text)}
         assert f"q{total}_0 = has{total} ? r0[at{total}] : fb::cast<__nv_bfloat16>(0.0f);\n" in text
         assert f"  if (has{total}) {{\n" in loop.split("  }\n", 1)[1]
         assert "where" not in loop
@@ -185,7 +185,7 @@ class TestOneElementOfARow:
         body = f"y = sum(where(iota({width}) == at, x, 0.0), dims=[1])\nz = one + 1.0"
         text = kernel_of(inputs, body, {"y": "float", "z": "float"})
         assert re.search(r"const bool has\d+ = (split == 0 && )?lane == 0", text)
-        assert "for (" not in text
+        assert "for (Index first" not in text
 
     def test_of_a_shared_row_the_first_block_reads_it(self) -> None:
         text = kernel_of(PLACED, "y = sum(where(at == iota(N), x, 0.0), dims=[1])", {"y": "float"}, "M: 2, N: 131072")
@@ -196,7 +196,7 @@ class TestOneElementOfARow:
                                         "where(iota(N) == at, 1.0, x)"])  # fmt: skip
     def test_other_sums_take_every_element(self, chosen: str) -> None:
         text = kernel_of(PLACED, f"y = sum(({chosen}) + 0.0 * at, dims=[1])", {"y": "float"})
-        assert "has" not in re.findall(r"\b[a-z]+", text)
+        assert not re.search(r"\bhas\d+", text)
         text = kernel_of(PLACED, f"y = sum({chosen}, dims=[1])\nz = max(at + 0 * x, dims=[1])",
                          {"y": "float", "z": "float"})  # fmt: skip
         assert not re.search(r"\bhas\d+", text)
