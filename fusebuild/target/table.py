@@ -42,6 +42,11 @@ class Target:
         return self.name.startswith("host")
 
     @property
+    def threads(self) -> int:
+        """Those that all multiprocessors run at a time."""
+        return self.multiprocessors * self.threads_per_multiprocessor
+
+    @property
     def compute_capability(self) -> int:
         """90 for ``sm_90`` and ``sm_90a``; 0 for the host."""
         architecture = architecture_of(self.name)

@@ -4,7 +4,7 @@ What counts for short rows is how many bytes of them a multiprocessor has on the
 their row have none on theirs, so a row of a few vectors has as many threads, down to one: the next ones have the next
 row. (H100, an RMS norm of 16 columns: 0.46 of a copy's bandwidth where eight threads share a row.) Up to four, each
 thread has one vector, for what neighbouring threads load at a time shall lie side by side: with four of them to a
-thread, 32 columns have 0.60 instead of 0.80. Of longer rows, four threads have up to six vectors each, which share
+thread, 32 columns have 0.60 instead of 0.80. Of longer rows, four threads have up to five vectors each, which share
 what a thread does for a row: of 64 columns, layernorm has 0.99 so, adaln_forward 0.88; 0.90 and 0.70 where eight have
 one. Then eight have the row, and so on: the fewer threads have it, the fewer of them are idle in its last turn. (H200,
 rows of 320 columns, of which a warp had 40 vectors in two turns and eight threads have five each: rmsnorm of 377728

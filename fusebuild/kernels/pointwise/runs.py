@@ -67,13 +67,13 @@ def writes_runs(planner: Planner) -> bool:
     has threads."""
     domain = planner.domain
     points = domain.points(domain.every)
-    is_few = isinstance(points, int) and points <= _threads(planner)
+    is_few = isinstance(points, int) and points <= planner.target.threads
     return domain.inner > 0 and {*planner.task.outputs} <= {*domain.flat} and not is_few
 
 
 def _pays(planner: Planner, walked: int | None) -> tuple[Formula, ...]:
     """What holds where there are enough elements for runs, and no kernel of long rows is faster."""
-    domain, threads = planner.domain, _threads(planner)
+    domain, threads = planner.domain, planner.target.threads
     points, columns = domain.points(domain.every), domain.axes[domain.inner].extent
     if finds_rows(domain):
         return (("gt", points, FINDING_ELEMENTS * threads), ("ge", columns, RUN), ("lt", columns, SHORT_COLUMNS))
@@ -83,11 +83,6 @@ def _pays(planner: Planner, walked: int | None) -> tuple[Formula, ...]:
     is_short: Formula = ("lt", domain.points(domain.every[walked + 1 :]), FEWEST_COLUMNS)
     has_few: Formula = ("lt", domain.axes[walked].extent, FEWEST_ROWS)
     return (many, ("ge", ("max", ("floor_div", domain.axes[0].extent, FEWEST_BATCHES), is_short, has_few), 1))
-
-
-def _threads(planner: Planner) -> int:
-    """The threads of the device."""
-    return planner.target.multiprocessors * planner.target.threads_per_multiprocessor
 
 
 def runs_variant(planner: Planner, width: Width, walked: int | None) -> VariantSpec:

@@ -179,9 +179,8 @@ def _for_long_rows(planner: Planner, vec: int, walked: int | None) -> list[Varia
 def _for_few(planner: Planner, variant: VariantSpec) -> VariantSpec:
     """``variant``, the one whose threads have an element each, for as many elements as the device has threads: what one
     of them waits for and computes is the time of a call then. It divides by the extent of one axis at most."""
-    target = planner.target
-    points, threads = planner.domain.points(planner.domain.every), target.threads_per_multiprocessor
-    return replace(variant, name="few_scalar_int64", guard=(("le", points, target.multiprocessors * threads),))
+    points = planner.domain.points(planner.domain.every)
+    return replace(variant, name="few_scalar_int64", guard=(("le", points, planner.target.threads),))
 
 
 def _pays(domain: AxisDomain) -> bool:
